@@ -1,0 +1,1 @@
+"""Composition: settings, addresses, start-up, and the embedded servers of `make run`."""

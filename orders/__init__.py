@@ -1,0 +1,1 @@
+"""Selling: events, ticket types, places left, orders; the only writer of those tables."""

@@ -1,0 +1,1 @@
+"""The tests: jobs, orders, tickets, and the stories of the whole product."""

@@ -58,7 +58,9 @@ Install them, then run make again:
 
 def report(missing: Iterable[Library]) -> str:
     """What to tell about `missing`: one line each, and the packages that bring them."""
-    lines = [f"{library.title} is not installed: without it {library.without}." for library in missing]
+    lines = [
+        f"{library.title} is not installed: without it {library.without}." for library in missing
+    ]
     return "\n".join([*lines, PACKAGES])
 
 

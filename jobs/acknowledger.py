@@ -1,0 +1,59 @@
+"""Tells the stream which entries are settled: many in one command, repeated until it is answered."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+
+from .backoff import Backoff
+from .errors import error_line
+from .stream import StreamAway, WorkerStream
+
+logger = logging.getLogger(__name__)
+
+
+class Acknowledger:
+    """Entries whose outcome is committed and which the stream does not know of yet."""
+
+    def __init__(self, stream: WorkerStream, backoff: Backoff) -> None:
+        self._stream = stream
+        self._backoff = backoff
+        self._settled: set[str] = set()
+        self._more = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def __contains__(self, entry_id: str) -> bool:
+        return entry_id in self._settled
+
+    def settle(self, entry_ids: Iterable[str]) -> None:
+        """Acknowledge these soon. Only for entries whose outcome is committed."""
+        self._settled.update(entry_ids)
+        if self._settled:
+            self._empty.clear()
+            self._more.set()
+
+    async def run(self) -> None:
+        """Acknowledge for ever; cancelled by the worker once `flush()` is through."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._settled:
+                await self._once(tuple(self._settled))
+            self._empty.set()
+
+    async def _once(self, batch: tuple[str, ...]) -> None:
+        try:
+            await self._stream.acknowledge(batch)
+        except StreamAway as error:
+            # An XACK that timed out may or may not have happened; a second one changes nothing.
+            logger.warning("not acknowledged yet: %s", error_line(error))
+            await asyncio.sleep(self._backoff.pause())
+        else:
+            self._backoff.reset()
+            self._settled.difference_update(batch)
+
+    async def flush(self, seconds: float) -> None:
+        """Wait until all is acknowledged, at most `seconds`: the rest is done, and found so later."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._empty.wait(), seconds)

@@ -1,0 +1,27 @@
+"""Places where a test can cut the way of a job. They do nothing unless the settings arm them."""
+
+from collections.abc import Callable
+
+_armed: Callable[[str], None] | None = None
+
+FAILPOINTS = (
+    "enqueue.committed",
+    "relay.appended",
+    "runner.before_effects",
+    "runner.moved",
+    "runner.before_commit",
+    "runner.committed",
+)
+"""Every place there is; the suite that cuts must have hit them all."""
+
+
+def failpoint(place: str, kind: str = "") -> None:
+    """Mark a place between two writes; `kind` narrows what a test aims at."""
+    if _armed is not None:
+        _armed(f"{place}/{kind}" if kind else place)
+
+
+def arm(action: Callable[[str], None] | None) -> None:
+    """Call `action` with `place/kind` at each failpoint; None disarms. Test settings only."""
+    global _armed
+    _armed = action

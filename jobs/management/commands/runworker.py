@@ -1,0 +1,86 @@
+"""`manage.py runworker`: runs jobs until it is stopped, then finishes what runs."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+from prometheus_client import start_http_server
+
+from jobs.pool import Pool, default_processes
+from jobs.stream import WorkerStream
+from jobs.worker import Exit, Worker
+
+
+def _number(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise ArgumentTypeError(f"takes a whole number from {least} to {most}, not {text!r}")
+        return int(text)
+
+    return parse
+
+
+def _name(text: str) -> str:
+    if not text.isprintable() or " " in text or not 1 <= len(text) <= 100:
+        raise ArgumentTypeError(f"takes 1 to 100 printable characters without spaces, not {text!r}")
+    return text
+
+
+class Command(BaseCommand):
+    help = "Run jobs from the stream. SIGTERM finishes what runs, a second one leaves at once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--name", type=_name, default=socket.gethostname(), help="the consumer, one live worker each"
+        )
+        parser.add_argument("--slots", type=_number(1, 100), default=8, help="jobs at once")
+        parser.add_argument(
+            "--render-processes",
+            type=_number(0, 64),
+            default=default_processes(),
+            help="processes for CPU work; 0 computes in the slots' threads",
+        )
+        parser.add_argument("--grace", type=_number(0, 3600), default=30, help="seconds to finish")
+        parser.add_argument("--metrics-port", type=_number(1, 65535), help="serve /metrics, loopback")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["metrics_port"]:
+            start_http_server(options["metrics_port"], addr="127.0.0.1")
+        pool = Pool(
+            options["render_processes"],
+            warm_up=settings.JOBS["WARM_UP"],
+            renders=settings.JOBS["RENDERS_PER_PROCESS"],
+        )
+        code = asyncio.run(_work(pool, options))
+        if code is Exit.UNFINISHED:
+            # The interpreter would wait for the threads that still run.
+            _leave_now(code)
+        pool.close()
+        sys.exit(code)
+
+
+async def _work(pool: Pool, options: dict[str, Any]) -> Exit:
+    stream = WorkerStream(settings.REDIS_URL, options["name"])
+    worker = Worker(stream, pool, slots=options["slots"], grace=options["grace"])
+
+    def on_signal() -> None:
+        if worker.is_stopping:
+            _leave_now(Exit.UNFINISHED)
+        worker.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
+    return await worker.run()
+
+
+def _leave_now(code: Exit) -> None:
+    logging.shutdown()
+    os._exit(code)

@@ -1,0 +1,15 @@
+"""Every series that the way of a job exports."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+JOBS_RELAYED = Counter("stagedoor_jobs_relayed", "Entries added to the stream.")
+JOBS_FINISHED = Counter("stagedoor_jobs_finished", "Runs by their result.", ["kind", "result"])
+HANDLER_SECONDS = Histogram(
+    "stagedoor_handler_seconds",
+    "Time from the start of a handler to its outcome.",
+    ["kind"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+)
+SLOTS_BUSY = Gauge("stagedoor_slots_busy", "Slots of this worker that run a job.")
+ENTRIES_REFUSED = Counter("stagedoor_entries_refused", "Entries that are not a job.", ["reason"])
+POOL_REBUILT = Counter("stagedoor_pool_rebuilt", "Pool processes replaced.", ["reason"])

@@ -1,0 +1,165 @@
+"""Processes for CPU work: one at a time each, killed past their limit, replaced when they die.
+
+A process gets picklable arguments and gives a picklable result; it has no database, no network
+and none of the worker's secrets.
+"""
+
+import contextlib
+import importlib
+import logging
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any, cast
+
+from . import metrics
+
+logger = logging.getLogger(__name__)
+KEPT_ENVIRONMENT = frozenset({"PATH", "LANG", "LC_ALL", "HOME", "TMPDIR", "TZ"})
+STOP_SECONDS = 2.0
+
+
+class ComputeTimeout(Exception):
+    """The work overran its limit; its process was killed. Raised by `Pool.compute`."""
+
+
+class ProcessDied(Exception):
+    """The process ended in mid-work (signal, out of memory). Raised by `Pool.compute`."""
+
+
+class ComputeFailed(Exception):
+    """The work raised; the text is the original traceback. Raised by `Pool.compute`."""
+
+
+def default_processes() -> int:
+    """One process for each core; none where the build has no GIL and threads scale by themselves."""
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return (os.process_cpu_count() if sys.version_info >= (3, 13) else os.cpu_count()) or 1 if has_gil else 0
+
+
+class Pool:
+    """`processes` one-process workers, started and warmed up at once; 0 computes in the caller.
+
+    `warm_up` names functions (`package.module.function`) that each process calls before its first
+    work. A process is replaced after `renders` pieces of work, which keeps its memory flat.
+    """
+
+    def __init__(self, processes: int, *, warm_up: Sequence[str] = (), renders: int = 300) -> None:
+        self._warm_up = tuple(warm_up)
+        self._renders = renders
+        self._inline = processes == 0
+        self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
+        self._all: set[_Process] = set()
+        for _ in range(processes):
+            self._free.put(self._start())
+
+    def compute[**P, R](
+        self, limit: float, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Call `function` in a free process and return its result, waiting for one to be free.
+
+        Raises ComputeTimeout after `limit` seconds of work, ProcessDied, or ComputeFailed.
+        """
+        if self._inline:
+            return function(*args, **kwargs)
+        process = self._free.get()
+        try:
+            return cast(R, process.call(limit, function, args, kwargs))
+        finally:
+            self._free.put(self._still_good(process))
+
+    def close(self) -> None:
+        """End every process; those that still work are killed after two seconds."""
+        for process in self._all:
+            process.hang_up()
+        for process in self._all:
+            process.end(STOP_SECONDS)
+
+    def _start(self) -> "_Process":
+        process = _Process(self._warm_up)
+        self._all.add(process)
+        return process
+
+    def _still_good(self, process: "_Process") -> "_Process":
+        reason = "broken" if process.broken else "recycled" if process.calls >= self._renders else ""
+        if not reason:
+            return process
+        metrics.POOL_REBUILT.labels(reason).inc()
+        self._all.discard(process)
+        process.end(0 if process.broken else STOP_SECONDS)
+        return self._start()
+
+
+class _Process:
+    """The parent's end of one process."""
+
+    def __init__(self, warm_up: tuple[str, ...]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process: SpawnProcess = context.Process(
+            target=_serve, args=(theirs, warm_up), daemon=True, name="compute"
+        )
+        self._process.start()
+        theirs.close()
+        self.calls = 0
+        self.broken = False
+
+    def call(self, limit: float, function: Any, args: Any, kwargs: Any) -> Any:
+        self.calls += 1
+        try:
+            self._pipe.send((function, args, kwargs))
+            if not self._pipe.poll(limit):
+                self.broken = True
+                raise ComputeTimeout(f"{_name(function)} ran for more than {limit:g} s")
+            good, result = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            self.broken = True
+            self._process.join(STOP_SECONDS)
+            raise ProcessDied(
+                f"the process of {_name(function)} ended with {self._process.exitcode}"
+            ) from error
+        if not good:
+            raise ComputeFailed(result)
+        return result
+
+    def hang_up(self) -> None:
+        self._pipe.close()
+
+    def end(self, seconds: float) -> None:
+        self._pipe.close()
+        if seconds:
+            self._process.join(seconds)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", function))
+
+
+def _serve(pipe: Connection, warm_up: tuple[str, ...]) -> None:
+    # The worker ends this process by closing the pipe; a signal to the group must not cut a render.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for name in set(os.environ) - KEPT_ENVIRONMENT:
+        del os.environ[name]
+    for path in warm_up:
+        module, _, function = path.rpartition(".")
+        getattr(importlib.import_module(module), function)()
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            pipe.send(_answer(*pipe.recv()))
+
+
+def _answer(function: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+    try:
+        return True, function(*args, **kwargs)
+    except BaseException:  # noqa: BLE001 (some libraries raise these; some cannot be pickled)
+        return False, traceback.format_exc(limit=-8)

@@ -1,0 +1,92 @@
+"""Kinds: which handler, argument type and policy each name selects."""
+
+import dataclasses
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .job import Fields, Job, args_type_problem, parse_job, parse_kind
+from .policy import Policy
+
+
+class UnknownKind(LookupError):
+    """No handler of this build goes by that name; raised by `kind_named` and `parse_entry`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind[A]:
+    """One registered kind."""
+
+    name: str
+    args_type: type[A]
+    policy: Policy
+    handle: Callable[[Job[A]], None]
+
+    def checked_args(self, args: Mapping[str, object]) -> dict[str, int | str]:
+        """`args` if they are exactly this kind's, each of its type; raises TypeError otherwise."""
+        wanted = {spec.name: spec.type for spec in dataclasses.fields(self.args_type)}  # type: ignore[arg-type]
+        if args.keys() != wanted.keys():
+            raise TypeError(f"{self.name} takes {sorted(wanted)}, not {sorted(args)}")
+        for name, value in args.items():
+            if type(value) is not wanted[name]:
+                raise TypeError(f"{self.name}: {name} must be {wanted[name]}, not {type(value)}")
+        return typing.cast("dict[str, int | str]", dict(args))
+
+
+_kinds: dict[str, Kind[Any]] = {}
+
+
+def handler[A](
+    name: str, *, policy: Policy | None = None
+) -> Callable[[Callable[[Job[A]], None]], Callable[[Job[A]], None]]:
+    """Register the decorated function as the handler of the kind `name`.
+
+    Its parameter is annotated `Job[Args]`, Args being a frozen dataclass of int and str next to
+    it. Raises TypeError for any other signature, ValueError for a name that is taken.
+    """
+
+    def register(function: Callable[[Job[A]], None]) -> Callable[[Job[A]], None]:
+        if name in _kinds:
+            raise ValueError(f"the kind {name!r} has a handler already: {_kinds[name].handle}")
+        args_type = _declared_args(function)
+        if problem := args_type_problem(args_type):
+            raise TypeError(f"{args_type.__name__}, the arguments of {name!r}, {problem}")
+        _kinds[name] = Kind(
+            name=name, args_type=args_type, policy=policy or Policy(), handle=function
+        )
+        return function
+
+    return register
+
+
+def _declared_args(function: Callable[..., None]) -> type:
+    hints = typing.get_type_hints(function)
+    hints.pop("return", None)
+    declared = [typing.get_args(hint) for hint in hints.values() if typing.get_origin(hint) is Job]
+    if len(declared) != 1 or len(hints) != 1:
+        raise TypeError(f"{function.__qualname__} must take one parameter annotated Job[Args]")
+    return typing.cast(type, declared[0][0])
+
+
+def kind_named(name: str) -> Kind[Any]:
+    """The kind `name`. Raises UnknownKind."""
+    try:
+        return _kinds[name]
+    except KeyError:
+        raise UnknownKind(name) from None
+
+
+def all_kinds() -> Iterator[Kind[Any]]:
+    """Every registered kind, by name."""
+    return iter(sorted(_kinds.values(), key=lambda kind: kind.name))
+
+
+def forget_kind(name: str) -> None:
+    """Take a kind back: for tests that registered one."""
+    del _kinds[name]
+
+
+def parse_entry(fields: Fields) -> Job[Any]:
+    """Turn an entry into the typed job of its kind. Raises MalformedJob or UnknownKind."""
+    return parse_job(fields, kind_named(parse_kind(fields)).args_type)

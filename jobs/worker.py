@@ -1,0 +1,266 @@
+"""The worker: one asyncio loop that reads entries into free slots, and acknowledges on outcomes."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import IntEnum
+from typing import Any
+
+from django.conf import settings
+from django.db import close_old_connections
+
+from . import metrics, outage, processes
+from .acknowledger import Acknowledger
+from .backoff import Backoff
+from .errors import error_line
+from .pool import Pool
+from .runner import Outcome, run_job
+from .sorting import Runnable, sort_entries
+from .stream import Entry, NoGroup, StreamAway, StreamRefused, WorkerStream
+
+logger = logging.getLogger(__name__)
+READ_LIMIT = 10
+"""Entries read at once at most (design §6)."""
+LAST_WORDS = 2.0
+"""Seconds that a stopping worker gives its last acknowledgements."""
+
+
+class Exit(IntEnum):
+    """How the worker leaves (design §6)."""
+
+    DRAINED = 0
+    UNFINISHED = 3
+    NAME_TAKEN = 6
+    REFUSED = 7
+
+
+def _backoff() -> Backoff:
+    return Backoff(settings.JOBS["BACKOFF_MIN"], settings.JOBS["BACKOFF_MAX"])
+
+
+class Worker:
+    """One consumer of the group. Call `run()` once; `stop()` is for signal handlers."""
+
+    def __init__(self, stream: WorkerStream, pool: Pool, *, slots: int, grace: float) -> None:
+        self._stream = stream
+        self._pool = pool
+        self._slots = slots
+        self._grace = grace
+        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="slot")
+        # Look-ups must not queue behind the jobs that fill every slot's thread.
+        self._lookups = ThreadPoolExecutor(1, thread_name_prefix="lookup")
+        self._acknowledger = Acknowledger(stream, _backoff())
+        self._backoff = _backoff()
+        self._running: dict[str, Runnable] = {}
+        self._set_aside: set[str] = set()
+        self._pending_after: str | None = "0"
+        self._undecided = False
+        self._stopping = asyncio.Event()
+        self._slot_freed = asyncio.Event()
+        self._exit = Exit.DRAINED
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop()` was called, or the worker gave up by itself."""
+        return self._stopping.is_set()
+
+    def stop(self, reason: Exit = Exit.DRAINED) -> None:
+        """Read no more; `run()` returns once what runs has finished or the grace is over."""
+        logger.info("stopping, %d running", len(self._running), extra={"action": "stop"})
+        self._exit = max(self._exit, reason)
+        self._stopping.set()
+        self._slot_freed.set()
+
+    async def run(self) -> Exit:
+        """Work until `stop()` and return the exit code. Outages are waited out."""
+        await self._claim_name()
+        helpers = [
+            asyncio.create_task(work())
+            for work in (
+                self._hold_name, self._acknowledger.run, self._end_blocking_read, self._say_alive
+            )
+        ]  # fmt: skip
+        if not self.is_stopping:
+            logger.info("worker %s is ready", self._stream.consumer, extra={"action": "start"})
+        await self._read_until_stopped()
+        await self._drain()
+        for helper in helpers:
+            helper.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
+        await self._take_leave()
+        return self._exit
+
+    # Reading
+
+    async def _read_until_stopped(self) -> None:
+        while not self.is_stopping:
+            try:
+                await self._turn()
+            except Exception as error:  # noqa: BLE001 (told apart in there)
+                await self._after_error(error)
+            else:
+                if self._undecided:
+                    await self._rest("a job met an outage")
+                else:
+                    self._backoff.reset()
+
+    async def _turn(self) -> None:
+        free = self._slots - len(self._running)
+        if free == 0:
+            # XREADGROUP takes COUNT 0 to mean without limit: with no free slot nothing is sent.
+            self._slot_freed.clear()
+            await self._slot_freed.wait()
+        elif self._pending_after is None:
+            await self._start(await self._stream.read_new(min(READ_LIMIT, free)))
+        else:
+            await self._resume(self._pending_after, min(READ_LIMIT, free))
+
+    async def _resume(self, after: str, count: int) -> None:
+        entries = await self._stream.read_pending(after, count)
+        await self._start([entry for entry in entries if not self._knows(entry.id)])
+        self._pending_after = entries[-1].id if entries else None
+
+    def _knows(self, entry_id: str) -> bool:
+        known = entry_id in self._running or entry_id in self._set_aside
+        return known or entry_id in self._acknowledger
+
+    async def _start(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        try:
+            found = await self._in_database(sort_entries, entries)
+        except BaseException:
+            # Delivered and in no slot: only the pending list knows of them now.
+            self._pending_after = "0"
+            raise
+        self._set_aside.update(found.set_aside)
+        self._acknowledger.settle(found.concluded)
+        for entry_id, (job, kind) in found.runnable.items():
+            self._running[entry_id] = job, kind
+            self._threads.submit(
+                run_job, job, entry_id, kind, self._stream.consumer, self._pool
+            ).add_done_callback(self._finisher(entry_id))
+        metrics.SLOTS_BUSY.set(len(self._running))
+
+    def _finisher(self, entry_id: str) -> Callable[..., None]:
+        loop = asyncio.get_running_loop()
+        return lambda done: loop.call_soon_threadsafe(self._finish, entry_id, done.result())
+
+    def _finish(self, entry_id: str, outcome: Outcome) -> None:
+        del self._running[entry_id]
+        metrics.SLOTS_BUSY.set(len(self._running))
+        if outcome.acknowledges:
+            self._acknowledger.settle([entry_id])
+        elif outcome is Outcome.REFUSED:
+            self._set_aside.add(entry_id)
+        else:
+            self._undecided = True
+        self._slot_freed.set()
+
+    # Outages
+
+    async def _after_error(self, error: Exception) -> None:
+        if isinstance(error, StreamRefused) or outage.is_refusal(error):
+            logger.error("refused by a server: %s", error_line(error), extra={"action": "stop"})
+            return self.stop(Exit.REFUSED)
+        if isinstance(error, NoGroup):
+            with contextlib.suppress(StreamAway):
+                await self._stream.ensure_group()
+        elif not outage.is_outage(error):
+            logger.error("the loop failed: %s", error_line(error), exc_info=error)
+        return await self._rest(error_line(error))
+
+    async def _rest(self, reason: str) -> None:
+        seconds = self._backoff.pause()
+        logger.warning("reads again in %.1f s: %s", seconds, reason, extra={"action": "back off"})
+        await self._pause(seconds)
+        self._undecided = False
+        self._pending_after = "0"
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+
+    # The consumer's name: two live workers under one would run each other's pending jobs again
+
+    async def _claim_name(self) -> None:
+        deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
+        while not self.is_stopping:
+            try:
+                if await self._stream.claim_name():
+                    return
+                if time.monotonic() > deadline:
+                    logger.error("the name %s is taken by another worker", self._stream.consumer)
+                    return self.stop(Exit.NAME_TAKEN)
+                await self._pause(settings.JOBS["NAME_TTL"] / 20)
+            except (StreamAway, StreamRefused) as error:
+                deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
+                await self._after_error(error)
+
+    async def _hold_name(self) -> None:
+        while True:
+            await asyncio.sleep(settings.JOBS["NAME_TTL"] / 4)
+            try:
+                held = await self._stream.claim_name()
+            except StreamAway:
+                continue
+            if not held:
+                logger.error("another worker took the name %s", self._stream.consumer)
+                self.stop(Exit.NAME_TAKEN)
+                return
+
+    # Helpers and the end
+
+    async def _end_blocking_read(self) -> None:
+        await self._stopping.wait()
+        with contextlib.suppress(StreamAway, StreamRefused):
+            await self._stream.wake_reader()
+
+    async def _say_alive(self) -> None:
+        while True:
+            status = f"{len(self._running)} of {self._slots} slots busy"
+            try:
+                await self._in_database(
+                    processes.say_alive, "worker", self._stream.consumer, status
+                )
+            except Exception as error:  # noqa: BLE001 (the loop notices an outage by itself)
+                logger.debug("not written down: %s", error_line(error))
+            await asyncio.sleep(settings.JOBS["HEARTBEAT"])
+
+    async def _in_database[R](self, function: Callable[..., R], *args: Any) -> R:
+        return await asyncio.get_running_loop().run_in_executor(
+            self._lookups, _with_own_connection, function, *args
+        )
+
+    async def _drain(self) -> None:
+        deadline = time.monotonic() + self._grace
+        while self._running and (left := deadline - time.monotonic()) > 0:
+            self._slot_freed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._slot_freed.wait(), left)
+        await self._acknowledger.flush(LAST_WORDS)
+        if self._running:
+            logger.warning("%d jobs unfinished at the end of the grace", len(self._running))
+            self._exit = max(self._exit, Exit.UNFINISHED)
+
+    async def _take_leave(self) -> None:
+        with contextlib.suppress(Exception):
+            await self._stream.release_name()
+        with contextlib.suppress(Exception):
+            await self._in_database(processes.say_gone, "worker", self._stream.consumer)
+        with contextlib.suppress(Exception):
+            await self._stream.close()
+        self._lookups.shutdown()
+        self._threads.shutdown(wait=False)
+        logger.info("left: %s", self._exit.name.lower(), extra={"action": "stop"})
+
+
+def _with_own_connection[R](function: Callable[..., R], *args: Any) -> R:
+    close_old_connections()
+    try:
+        return function(*args)
+    finally:
+        close_old_connections()

@@ -1,0 +1,17 @@
+#!/usr/bin/env python
+"""The door for operators: Django's management commands."""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run one management command; settings are the production ones unless the environment says else."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "stagedoor.settings.production")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Forms of the box office: an event with its wall clocks, its ticket types, its capacity."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from .models import Event, Stock, TicketType
+from .wallclock import NoSuchTime, TwiceThatDay, WallClockFormField, instant
+
+CAPACITY_LIMIT = 1_000_000
+
+
+class EventForm(forms.ModelForm[Event]):
+    """An event; all times are typed on the wall clock of its zone."""
+
+    sale_opens = WallClockFormField(help_text="In the event's time zone.")
+    sale_closes = WallClockFormField(help_text="In the event's time zone.")
+
+    class Meta:
+        model = Event
+        fields = (
+            "title", "slug", "venue", "tz", "starts_local", "starts_fold", "doors_minutes", "currency",
+        )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            for name in ("sale_opens", "sale_closes"):
+                moment: datetime = getattr(self.instance, f"{name}_at")
+                self.initial[name] = moment.astimezone(self.instance.zone).replace(tzinfo=None)
+
+    def clean(self) -> dict[str, Any]:
+        """Work the instants out of the wall clocks; refuses times that a zone skips or repeats."""
+        cleaned = super().clean() or self.cleaned_data
+        if "tz" in cleaned:
+            self._derive("starts_local", "starts_at", cleaned.get("starts_fold"))
+            # Nobody needs to choose for a sale: the earlier opening, the later closing.
+            self._derive("sale_opens", "sale_opens_at", 0)
+            self._derive("sale_closes", "sale_closes_at", 1)
+        opens, closes = self.instance.sale_opens_at, self.instance.sale_closes_at
+        if not self.errors and opens >= closes:
+            self.add_error("sale_closes", "The sale must close after it opens.")
+        return cleaned
+
+    def _derive(self, local: str, target: str, fold: int | None) -> None:
+        if not self.cleaned_data.get(local):
+            return
+        try:
+            moment = instant(self.cleaned_data[local], self.cleaned_data["tz"], fold)
+        except TwiceThatDay as error:
+            self.add_error("starts_fold", ValidationError(str(error)))
+        except NoSuchTime as error:
+            self.add_error(local, ValidationError(str(error)))
+        else:
+            setattr(self.instance, target, moment)
+
+
+class TicketTypeForm(forms.ModelForm[TicketType]):
+    """A ticket type; its capacity is asked for once, when it is made."""
+
+    capacity = forms.IntegerField(
+        min_value=0,
+        max_value=CAPACITY_LIMIT,
+        required=False,
+        help_text="For a new type; later on the page “Change capacity”.",
+    )
+
+    class Meta:
+        model = TicketType
+        fields = ("name", "price", "max_per_order", "sort")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.fields["capacity"].disabled = True
+
+    def clean_capacity(self) -> int | None:
+        """A new type needs one."""
+        capacity: int | None = self.cleaned_data["capacity"]
+        if not self.instance.pk and capacity is None:
+            raise ValidationError("How many places are there?")
+        return capacity
+
+    def _save_m2m(self) -> None:
+        super()._save_m2m()  # type: ignore[misc]
+        Stock.objects.get_or_create(
+            ticket_type=self.instance, defaults={"capacity": self.cleaned_data["capacity"] or 0}
+        )
+
+
+class CapacityForm(forms.Form):
+    """One number for each ticket type of an event."""
+
+    def __init__(self, event: Event, data: Any = None) -> None:
+        super().__init__(data)
+        self.event = event
+        self.types = list(event.ticket_types.select_related("stock"))
+        for kind in self.types:
+            self.fields[f"capacity-{kind.pk}"] = forms.IntegerField(
+                label=kind.name,
+                min_value=0,
+                max_value=CAPACITY_LIMIT,
+                initial=kind.stock.capacity,
+                help_text=f"{kind.stock.taken} taken",
+            )
+
+    def changes(self) -> Iterator[tuple[TicketType, int]]:
+        """The types whose number is another than it was when the form was read."""
+        for kind in self.types:
+            capacity = self.cleaned_data[f"capacity-{kind.pk}"]
+            if capacity != kind.stock.capacity:
+                yield kind, capacity

@@ -1,0 +1,198 @@
+"""Tables of selling: events, ticket types, places, orders. Only `services` writes stock and orders."""
+
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Lower, Now
+from django.utils import timezone
+
+from .money import valid_currency
+from .wallclock import WallClockField, valid_zone
+
+
+class EventStatus(models.TextChoices):
+    DRAFT = "draft", "draft"
+    ON_SALE = "on_sale", "on sale"
+    CLOSED = "closed", "closed"
+    CANCELLED = "cancelled", "cancelled"
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    def listed(self) -> "EventQuerySet":
+        """What buyers see: published and not over."""
+        return self.exclude(status=EventStatus.DRAFT).filter(starts_at__gt=Now())
+
+
+class Event(models.Model):
+    """`starts_local` is the truth (what the poster says); `starts_at` is what it means in UTC."""
+
+    slug = models.SlugField(unique=True, max_length=80)
+    title = models.CharField(max_length=120)
+    venue = models.CharField(max_length=120)
+    tz = models.CharField(
+        "time zone", max_length=64, validators=[valid_zone], help_text="For example Europe/Berlin."
+    )
+    starts_local = WallClockField("starts", help_text="In the event's time zone.")
+    starts_fold = models.SmallIntegerField(
+        "which, if twice",
+        null=True,
+        blank=True,
+        choices=[(0, "the first (before the clocks go back)"), (1, "the second")],
+        help_text="Only for a time that comes twice on the night when the clocks go back.",
+    )
+    starts_at = models.DateTimeField(editable=False)
+    doors_minutes = models.PositiveSmallIntegerField(
+        "doors open", default=60, help_text="Minutes before the start."
+    )
+    sale_opens_at = models.DateTimeField()
+    sale_closes_at = models.DateTimeField()
+    status = models.CharField(max_length=10, choices=EventStatus, default=EventStatus.DRAFT)
+    currency = models.CharField(max_length=3, default="EUR", validators=[valid_currency])
+
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("starts_at",)
+        permissions = [("publish_event", "Can publish and close events")]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(sale_opens_at__lt=F("sale_closes_at")),
+                name="event_sale_opens_first",
+                violation_error_message="The sale must open before it closes.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The event's zone: every time about it is shown there."""
+        return ZoneInfo(self.tz)
+
+    @property
+    def sale_state(self) -> str:
+        """upcoming, open or closed: it flips by the clock alone, no job is needed."""
+        now = timezone.now()
+        if self.status != EventStatus.ON_SALE or self.sale_closes_at <= now:
+            return "closed"
+        return "upcoming" if self.sale_opens_at > now else "open"
+
+    @property
+    def starts(self) -> datetime:
+        """The start on the wall clock of the event's zone."""
+        return self.starts_at.astimezone(self.zone)
+
+    @property
+    def doors(self) -> datetime:
+        """When the doors open, on the wall clock of the event's zone."""
+        return (self.starts_at - timedelta(minutes=self.doors_minutes)).astimezone(self.zone)
+
+
+class TicketType(models.Model):
+    """`price` in minor units of the event's currency."""
+
+    event = models.ForeignKey(Event, models.PROTECT, related_name="ticket_types")
+    name = models.CharField(max_length=80)
+    price = models.PositiveBigIntegerField(help_text="In minor units: 4250 is 42.50 EUR.")
+    max_per_order = models.PositiveSmallIntegerField(default=8, validators=[MinValueValidator(1)])
+    sort = models.PositiveSmallIntegerField(default=0)
+
+    class Meta:
+        ordering = ("sort", "id")
+        constraints = [
+            models.UniqueConstraint("event", "name", name="ticket_type_name"),
+            models.CheckConstraint(condition=Q(price__gte=0), name="ticket_type_price"),
+            models.CheckConstraint(condition=Q(max_per_order__gte=1), name="ticket_type_max"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.event})"
+
+
+class Stock(models.Model):
+    """Places of one ticket type: a narrow table of its own, since every order updates a row."""
+
+    ticket_type = models.OneToOneField(TicketType, models.CASCADE, primary_key=True)
+    capacity = models.PositiveIntegerField()
+    taken = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        verbose_name_plural = "stock"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(taken__gte=0) & Q(taken__lte=F("capacity")), name="stock_within_capacity"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.taken} of {self.capacity}"
+
+    @property
+    def left(self) -> int:
+        """Places that can still be sold."""
+        return self.capacity - self.taken
+
+
+class OrderStatus(models.TextChoices):
+    PLACED = "placed", "placed"
+    CANCELLED = "cancelled", "cancelled"
+    REFUNDED = "refunded", "refunded"
+
+
+class Order(models.Model):
+    """`placed` means sold. Fulfilment is not here but in tickets, files and deliveries."""
+
+    code = models.CharField(max_length=8, unique=True)
+    secret_digest = models.BinaryField(max_length=32, unique=True)
+    link_key = models.PositiveSmallIntegerField()
+    link_version = models.PositiveIntegerField(default=1)
+    version = models.PositiveIntegerField(default=1)
+    event = models.ForeignKey(Event, models.PROTECT, related_name="orders")
+    email = models.EmailField(max_length=254)
+    buyer_name = models.CharField(max_length=1000)
+    locale = models.CharField(max_length=20, default="en")
+    currency = models.CharField(max_length=3)
+    total = models.PositiveBigIntegerField()
+    status = models.CharField(max_length=10, choices=OrderStatus, default=OrderStatus.PLACED)
+    idempotency_key = models.CharField(max_length=64, unique=True)
+    request_hash = models.BinaryField(max_length=32)
+    request_id = models.CharField(max_length=64)
+    placed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [
+            models.Index(Lower("email"), name="order_email"),
+            models.Index("event", "placed_at", name="order_event"),
+        ]
+
+    def __str__(self) -> str:
+        return f"order {self.code}"
+
+    @property
+    def is_placed(self) -> bool:
+        """Sold, and neither cancelled nor refunded."""
+        return self.status == OrderStatus.PLACED
+
+
+class OrderLine(models.Model):
+    """One ticket type of an order; price in minor units and name as sold."""
+
+    order = models.ForeignKey(Order, models.CASCADE, related_name="lines")
+    ticket_type = models.ForeignKey(TicketType, models.PROTECT)
+    quantity = models.PositiveSmallIntegerField()
+    price = models.PositiveBigIntegerField()
+    name = models.CharField(max_length=80)
+
+    class Meta:
+        ordering = ("id",)
+        constraints = [
+            models.UniqueConstraint("order", "ticket_type", name="order_line_type"),
+            models.CheckConstraint(condition=Q(quantity__gte=1), name="order_line_quantity"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.quantity} × {self.name}"

@@ -1,0 +1,224 @@
+"""The only writer of orders and stock: places an order in one short transaction."""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from django.db import connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from jobs.correlation import request_id
+from jobs.outbox import enqueue
+
+from . import links
+from .models import Event, EventStatus, Order, OrderLine, Stock, TicketType
+
+CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
+"""Without 0 O 1 I L: codes are read out on the telephone. 31^8: two are never alike in practice,
+and a code that is taken fails the unique index and the order, which the buyer sends again."""
+
+
+class SaleRefused(Exception):
+    """The order cannot be taken; the text says why, to the buyer. Nothing was written."""
+
+
+class NotOnSale(SaleRefused):
+    """The event is not on sale at this moment."""
+
+
+class SoldOut(SaleRefused):
+    """Fewer places are left than were asked for. `left` per ticket type id."""
+
+    def __init__(self, left: Mapping[int, int], names: Mapping[int, str]) -> None:
+        self.left = left
+        super().__init__(" ".join(_left_in_words(names[pk], n) for pk, n in left.items()))
+
+
+def _left_in_words(name: str, left: int) -> str:
+    return f"{name}: only {left} left." if left else f"{name}: sold out."
+
+
+class KeyReused(Exception):
+    """The form's key has placed an order with other content already; `order` is that one."""
+
+    def __init__(self, order: "PlacedOrder") -> None:
+        super().__init__(order.code)
+        self.order = order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a buyer asks for: cleaned, not yet checked against the sale.
+
+    `quantities`: ticket type id to a number of 1 or more. `order_key` is the form's own.
+    """
+
+    event: Event
+    quantities: Mapping[int, int]
+    email: str
+    buyer_name: str
+    order_key: str
+    locale: str = "en"
+
+    def digest(self) -> bytes:
+        """Of the content: the same key with another digest is another order."""
+        content = [self.event.pk, sorted(self.quantities.items()), self.email, self.buyer_name]
+        return hashlib.sha256(json.dumps(content).encode()).digest()
+
+
+@dataclass(frozen=True)
+class PlacedOrder:
+    """An order that is in the database, and the secret of its link."""
+
+    id: int
+    code: str
+    secret: str
+
+
+def place_order(wish: Wish) -> PlacedOrder:
+    """T1: place the order, once per `order_key`, and enqueue the rendering of its tickets.
+
+    Raises NotOnSale, SoldOut, KeyReused; nothing is written then.
+    """
+    try:
+        refuse_unless_on_sale(wish.event)
+        types = _types_with_places(wish)
+        return _place(wish, types)
+    except SaleRefused:
+        # The sale may have ended, or the places gone, since the first of two clicks.
+        if twin := _twin(wish):
+            return twin
+        raise
+
+
+def _types_with_places(wish: Wish) -> dict[int, TicketType]:
+    found = TicketType.objects.filter(event=wish.event, pk__in=wish.quantities)
+    types = {kind.pk: kind for kind in found.select_related("stock")}
+    left = {pk: types[pk].stock.left for pk in wish.quantities}
+    short = {pk: places for pk, places in left.items() if places < wish.quantities[pk]}
+    # A cheap look without a lock refuses what is plainly sold out; the UPDATE later decides.
+    if short:
+        raise SoldOut(short, {pk: kind.name for pk, kind in types.items()})
+    return types
+
+
+def refuse_unless_on_sale(event: Event) -> None:
+    """Raise NotOnSale, in words for the buyer, unless the event is on sale at this moment."""
+    now = timezone.now()
+    if event.status == EventStatus.CANCELLED:
+        raise NotOnSale("This event was cancelled.")
+    if event.starts_at <= now:
+        raise NotOnSale("This event is over.")
+    if event.status != EventStatus.ON_SALE or event.sale_closes_at <= now:
+        raise NotOnSale("The sale for this event has closed.")
+    if event.sale_opens_at > now:
+        opens = event.sale_opens_at.astimezone(event.zone)
+        raise NotOnSale(f"The sale opens on {opens:%d %B %Y at %H:%M} ({event.tz}).")
+
+
+def _next_order_id() -> int:
+    # The link's secret is made of the id, and its digest goes into the row with the INSERT.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval(pg_get_serial_sequence('orders_order', 'id'))")
+        return int(cursor.fetchone()[0])
+
+
+def _place(wish: Wish, types: Mapping[int, TicketType]) -> PlacedOrder:
+    new = _new_order()
+    with transaction.atomic(durable=True):
+        if not _insert_order(wish, new, sum(types[pk].price * n for pk, n in wish.quantities.items())):
+            twin = _twin(wish)
+            assert twin is not None, "the row that was in conflict is committed"
+            return twin
+        OrderLine.objects.bulk_create(_lines(wish, types, new.id))
+        enqueue("render_tickets", subject=f"order:{new.id}", order_id=new.id)
+        _take_places(wish.quantities, types)
+    return new
+
+
+def _new_order() -> PlacedOrder:
+    # The link's secret is made of the id, and its digest goes into the row with the INSERT.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval(pg_get_serial_sequence('orders_order', 'id'))")
+        order_id = int(cursor.fetchone()[0])
+    code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(8))
+    return PlacedOrder(order_id, code, links.secret_of(order_id, links.newest_key(), 1))
+
+
+def _insert_order(wish: Wish, new: PlacedOrder, total: int) -> bool:
+    # A concurrent twin (same key) waits here until the first has committed or rolled back.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO orders_order (id, code, secret_digest, link_key, link_version, version,
+                event_id, email, buyer_name, locale, currency, total, status, idempotency_key,
+                request_hash, request_id)
+            VALUES (%s, %s, %s, %s, 1, 1, %s, %s, %s, %s, %s, %s, 'placed', %s, %s, %s)
+            ON CONFLICT (idempotency_key) DO NOTHING
+            """,
+            [
+                new.id, new.code, links.digest_of(new.secret), links.newest_key(), wish.event.pk,
+                wish.email, wish.buyer_name, wish.locale, wish.event.currency, total,
+                wish.order_key, wish.digest(), request_id(),
+            ],
+        )  # fmt: skip
+        return cursor.rowcount == 1
+
+
+def _lines(wish: Wish, types: Mapping[int, TicketType], order_id: int) -> Iterator[OrderLine]:
+    for pk, quantity in wish.quantities.items():
+        yield OrderLine(
+            order_id=order_id,
+            ticket_type_id=pk,
+            quantity=quantity,
+            price=types[pk].price,
+            name=types[pk].name,
+        )
+
+
+def _take_places(quantities: Mapping[int, int], types: Mapping[int, TicketType]) -> None:
+    # Last before COMMIT, in one order everywhere: the row is hot, and deadlocks need two orders.
+    for pk in sorted(quantities):
+        wanted = quantities[pk]
+        taken = Stock.objects.filter(pk=pk, taken__lte=F("capacity") - wanted)
+        if taken.update(taken=F("taken") + wanted) != 1:
+            raise SoldOut({pk: _places_left(pk)}, {pk: types[pk].name})
+
+
+def _places_left(pk: int) -> int:
+    return Stock.objects.values_list(F("capacity") - F("taken"), flat=True).get(pk=pk)
+
+
+def _twin(wish: Wish) -> PlacedOrder | None:
+    order = Order.objects.filter(idempotency_key=wish.order_key).first()
+    if order is None:
+        return None
+    secret = links.secret_of(order.pk, order.link_key, order.link_version)
+    placed = PlacedOrder(order.pk, order.code, secret)
+    if bytes(order.request_hash) != wish.digest():
+        raise KeyReused(placed)
+    return placed
+
+
+def set_status(event_id: int, to: EventStatus) -> bool:
+    """Publish, close or cancel an event; False where its present status does not allow that."""
+    allowed = {
+        EventStatus.ON_SALE: (EventStatus.DRAFT, EventStatus.CLOSED),
+        EventStatus.CLOSED: (EventStatus.ON_SALE,),
+    }[to]
+    return Event.objects.filter(pk=event_id, status__in=allowed).update(status=to) == 1
+
+
+def set_capacity(ticket_type_id: int, capacity: int) -> bool:
+    """One conditional UPDATE; False where more than `capacity` places are taken already."""
+    fits = Stock.objects.filter(pk=ticket_type_id, taken__lte=capacity)
+    return fits.update(capacity=capacity) == 1
+
+
+def lock_order(order_id: int) -> Order:
+    """The order as it is now, locked against every change of it until the transaction ends."""
+    # NO KEY: a plain FOR UPDATE would wait for every insert of a row that refers to the order.
+    return Order.objects.select_for_update(no_key=True).get(pk=order_id)

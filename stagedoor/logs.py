@@ -1,0 +1,33 @@
+"""How a line of log looks: JSON in production, readable in development; ids on both."""
+
+import logging
+
+from pythonjsonlogger.json import JsonFormatter as _JsonFormatter
+
+FIELDS = (
+    "action", "kind", "outbox_id", "entry_id", "result", "seconds", "method", "status",
+)  # fmt: skip
+
+
+class JsonFormatter(_JsonFormatter):
+    """One JSON object a line: time, level, logger, message, request id, trace, and the extras."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "%(asctime)s %(levelname)s %(name)s %(message)s %(request_id)s %(trace)s",
+            rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
+            json_ensure_ascii=False,
+        )
+
+
+class ReadableFormatter(logging.Formatter):
+    """`12:00:01 INFO  message  name=value … request=… trace=…`, for people."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        shown = [f"{name}={getattr(record, name)}" for name in FIELDS if hasattr(record, name)]
+        if request_id := getattr(record, "request_id", ""):
+            shown.append(f"request={request_id} trace={getattr(record, 'trace', '')}")
+        return "  ".join([super().formatMessage(record), *shown])

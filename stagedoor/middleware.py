@@ -1,0 +1,62 @@
+"""Around every request: its ids, its line in the log, and an honest answer during an outage."""
+
+import logging
+import re
+import time
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from jobs.correlation import accept_request_id, accept_trace, correlated
+from jobs.outage import is_outage
+
+from .errors import busy
+
+logger = logging.getLogger("stagedoor.access")
+type View = Callable[[HttpRequest], HttpResponse]
+QUIET_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")
+SECRET_LINK = re.compile(r"^/o/[^/]+")
+
+
+class RequestContextMiddleware:
+    """Gives each request an id and a trace, sends the id back, and logs one line without secrets."""
+
+    def __init__(self, get_response: View) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request_id = accept_request_id(request.headers.get("X-Request-ID", ""))
+        trace = accept_trace(request.headers.get("traceparent", ""))
+        started = time.monotonic()
+        with correlated(request_id, trace):
+            response = self.get_response(request)
+            response.headers["X-Request-ID"] = request_id
+            self._log(request, response.status_code, time.monotonic() - started)
+        return response
+
+    @staticmethod
+    def _log(request: HttpRequest, status: int, seconds: float) -> None:
+        path = SECRET_LINK.sub("/o/…", request.path)
+        level = logging.DEBUG if path.startswith(QUIET_PATHS) else logging.INFO
+        fields = {"action": "request", "method": request.method, "path": path, "status": status}
+        logger.log(
+            level, "%s %s %d", request.method, path, status,
+            extra={**fields, "seconds": round(seconds, 4)},
+        )  # fmt: skip
+
+
+class AnswerOutagesMiddleware:
+    """Turns a database that does not answer, or a lock that is not had, into a page that says so."""
+
+    def __init__(self, get_response: View) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """503 for an outage; None leaves other errors to Django's 500 page."""
+        if not is_outage(error):
+            return None
+        logger.warning("outage in %s: %s", request.method, type(error).__name__, exc_info=error)
+        return busy(request)

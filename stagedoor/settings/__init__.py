@@ -1,0 +1,1 @@
+"""Settings: `base` for all, and one module each for production, development and the tests."""

@@ -1,0 +1,212 @@
+"""What every environment shares. Values come from the environment through django-environ."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.csp import CSP
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+env = environ.Env()
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+
+
+def link_keys(text: str) -> dict[int, bytes]:
+    """Parse `LINK_KEYS`, e.g. `1:<hex>,2:<hex>`: key id to at least 32 secret bytes each.
+
+    Raises ImproperlyConfigured for anything else. The highest id signs new links.
+    """
+    pairs = re.findall(r"(\d+):([0-9a-fA-F]{64,})(?:,|$)", text)
+    keys = {int(name): bytes.fromhex(value) for name, value in pairs if len(value) % 2 == 0}
+    if not keys or len(keys) != text.rstrip(",").count(",") + 1:
+        raise ImproperlyConfigured(
+            "LINK_KEYS must read `1:<hex of 32 bytes or more>[,2:<hex>…]`, each id once; make a "
+            'key with: python -c "import secrets; print(secrets.token_hex(32))"'
+        )
+    return keys
+
+
+DEBUG = False
+INSTALLED_APPS = [
+    "stagedoor",
+    "tickets",
+    "orders",
+    "jobs",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_prometheus",
+]
+MIDDLEWARE = [
+    "stagedoor.middleware.RequestContextMiddleware",
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "stagedoor.middleware.AnswerOutagesMiddleware",
+    "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
+]
+ROOT_URLCONF = "stagedoor.urls"
+WSGI_APPLICATION = "stagedoor.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+CSRF_FAILURE_VIEW = "stagedoor.errors.csrf_failure"
+CSRF_COOKIE_HTTPONLY = True
+SECURE_CSP = {
+    "default-src": [CSP.SELF],
+    "img-src": [CSP.SELF, "data:"],
+    "object-src": [CSP.NONE],
+    "base-uri": [CSP.NONE],
+    "form-action": [CSP.SELF],
+    "frame-ancestors": [CSP.NONE],
+}
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+
+# Servers. A client that repeats XADD by itself doubles entries, one that waits for ever hangs.
+REDIS_TIMEOUT = env.float("REDIS_TIMEOUT", default=0.1)
+NO_RETRY = Retry(NoBackoff(), 0)
+ASYNC_NO_RETRY = AsyncRetry(NoBackoff(), 0)
+DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=10)
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's DATABASES entry for `url`: pooled, health-checked, with bounds on every wait.
+
+    Timeouts in ms: a statement 30 s, a lock 2 s (selling.md §2), idle in a transaction 5 s
+    (design §6, a stopped process must not hold its rows).
+    """
+    bounds = {
+        "statement_timeout": env.int("STATEMENT_TIMEOUT_MS", default=30_000),
+        "lock_timeout": env.int("LOCK_TIMEOUT_MS", default=2_000),
+        "idle_in_transaction_session_timeout": env.int("IDLE_IN_TRANSACTION_MS", default=5_000),
+    }
+    return {
+        **environ.Env.db_url_config(url),
+        "ENGINE": "django_prometheus.db.backends.postgresql",
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            "pool": {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 5},
+            "options": " ".join(f"-c {name}={value}" for name, value in bounds.items()),
+            "connect_timeout": 5,
+            "keepalives": 1,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "application_name": env.str("APPLICATION_NAME", default="stagedoor"),
+        },
+    }
+
+
+def cache(url: str) -> dict[str, Any]:
+    """Django's CACHES entry for `url`; a cache that is away costs speed, never a page."""
+    return {
+        "BACKEND": "stagedoor.cache.ForgivingRedisCache",
+        "LOCATION": url,
+        "OPTIONS": {
+            "socket_timeout": REDIS_TIMEOUT,
+            "socket_connect_timeout": REDIS_TIMEOUT,
+            "retry": NO_RETRY,
+        },
+    }
+
+
+SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"
+SESSION_COOKIE_AGE = 12 * 3600
+
+# Files and mail.
+VAR_DIR = Path(env.str("VAR_DIR", default=str(BASE_DIR / "var"))).resolve()
+STATIC_URL = "/static/"
+STATIC_ROOT = Path(env.str("STATIC_ROOT", default=str(VAR_DIR / "static")))
+STORAGES: dict[str, dict[str, Any]] = {
+    "default": {"BACKEND": "stagedoor.storage.DurableFileSystemStorage"},
+    "tickets": {
+        "BACKEND": "stagedoor.storage.DurableFileSystemStorage",
+        "OPTIONS": {"location": env.str("TICKET_DIR", default=str(VAR_DIR / "files"))},
+    },
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+MEDIA_ROOT = VAR_DIR / "media"
+SHOP_NAME = env.str("SHOP_NAME", default="Stagedoor")
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="Stagedoor <tickets@stagedoor.example>")
+MAIL_ATTACHMENT_LIMIT = env.int("MAIL_ATTACHMENT_LIMIT", default=7 * 1024 * 1024)
+
+# The way of a job; every number is design.md's (docs/operations.md has the table).
+JOBS: dict[str, Any] = {
+    "STREAM": "jobs",
+    "GROUP": "workers",
+    "MAXLEN": env.int("JOBS_MAXLEN", default=100_000),
+    "RELAY_BATCH": env.int("JOBS_RELAY_BATCH", default=500),
+    "RELAY_POLL": env.float("JOBS_RELAY_POLL", default=1.0),
+    "BLOCK": env.float("JOBS_BLOCK", default=5.0),
+    "NAME_TTL": env.float("JOBS_NAME_TTL", default=20.0),
+    "NAME_WAIT": env.float("JOBS_NAME_WAIT", default=25.0),
+    "HEARTBEAT": env.float("JOBS_HEARTBEAT", default=10.0),
+    "BACKOFF_MIN": env.float("JOBS_BACKOFF_MIN", default=0.1),
+    "BACKOFF_MAX": env.float("JOBS_BACKOFF_MAX", default=5.0),
+    "RENDERS_PER_PROCESS": env.int("JOBS_RENDERS_PER_PROCESS", default=300),
+    "WARM_UP": ["tickets.pdf.warm_up"],
+}
+BUILD = env.str("BUILD", default="dev")
+FAILPOINTS = False
+
+LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
+
+
+def logging_config(formatter: str) -> dict[str, Any]:
+    """Django's LOGGING: one stream to stderr, each line with request id and trace."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"correlation": {"()": "jobs.correlation.CorrelationFilter"}},
+        "formatters": {
+            "json": {"()": "stagedoor.logs.JsonFormatter"},
+            "readable": {"()": "stagedoor.logs.ReadableFormatter"},
+        },
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": formatter,
+                "filters": ["correlation"],
+            },
+        },
+        "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+        "loggers": {
+            "django.request": {"level": "ERROR"},
+            "django.server": {"level": "WARNING"},
+            "fontTools": {"level": "ERROR"},
+            "weasyprint": {"level": "ERROR"},
+        },
+    }

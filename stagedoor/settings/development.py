@@ -1,0 +1,33 @@
+"""Development and a look: what `make run` starts. Never for a real sale.
+
+Addresses and secrets not set in the environment come from the file that a running copy keeps
+in `VAR_DIR/env`.
+"""
+
+from django.core.exceptions import ImproperlyConfigured
+
+from .base import *  # noqa: F403
+from .base import STORAGES, VAR_DIR, cache, database, env, link_keys, logging_config
+
+env.read_env(VAR_DIR / "env")
+try:
+    SECRET_KEY = env.str("SECRET_KEY")
+    LINK_KEYS = link_keys(env.str("LINK_KEYS"))
+    DATABASES = {"default": database(env.str("DATABASE_URL"))}
+    REDIS_URL = env.str("REDIS_URL")
+    CACHE_URL = env.str("CACHE_URL")
+except ImproperlyConfigured as missing:
+    raise ImproperlyConfigured(
+        f"{missing} Development settings take what `make run` wrote to {VAR_DIR / 'env'}: "
+        "start it once, or set the variable."
+    ) from missing
+
+DEBUG = env.bool("DEBUG", default=False)
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]", "testserver"])
+BASE_URL = env.str("BASE_URL", default="http://127.0.0.1:8000").rstrip("/")
+CACHES = {"default": cache(CACHE_URL)}
+MAIL_DIR = VAR_DIR / "mail"
+MAILERS = {"default": {"BACKEND": "stagedoor.mailbox.Mailbox", "OPTIONS": {"folder": str(MAIL_DIR)}}}
+STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+WHITENOISE_USE_FINDERS = True
+LOGGING = logging_config("readable")

@@ -1,0 +1,104 @@
+"""The ticket email: its words, its keys, and the message that goes out."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.mail import EmailMultiAlternatives
+from django.template.loader import render_to_string
+from django.urls import reverse
+from icalendar import Calendar, Event
+
+from orders.links import secret_of
+from orders.models import Order
+from orders.money import in_words
+
+from .models import Delivery, TicketFile
+
+LINK = "[[order-link]]"
+"""Stands in the stored words for the secret link, which is derived when the message goes out."""
+EVENT_LENGTH = timedelta(hours=2)
+"""Shown in the buyer's calendar: posters tell no end."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """A rendered message, the link a placeholder."""
+
+    subject: str
+    text: str
+    html: str
+    calendar: str
+
+
+def idempotency_key(code: str, kind: str, generation: int, recipient: str) -> str:
+    """The same for every try of one message to one recipient; without the address in it."""
+    address = hashlib.sha256(recipient.encode()).hexdigest()[:16]
+    return f"{kind}/{code}/{generation}/{address}"
+
+
+def message_id(key: str) -> str:
+    """The Message-ID of every try."""
+    host = urlsplit(settings.BASE_URL).hostname or "localhost"
+    return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@{host}>"
+
+
+def compose(order: Order, file: TicketFile) -> Words:
+    """Render the words once: a deploy between two tries may change the templates."""
+    context = {
+        "order": order,
+        "event": order.event,
+        "lines": order.lines.all(),
+        "total": in_words(order.total, order.currency),
+        "attached": file.size <= settings.MAIL_ATTACHMENT_LIMIT,
+        "shop": settings.SHOP_NAME,
+        "link": LINK,
+    }
+    subject = f"Your tickets for {order.event.title} ({order.code})"
+    return Words(
+        subject=" ".join(subject.split())[:250],
+        text=render_to_string("emails/tickets.txt", context),
+        html=render_to_string("emails/tickets.html", context),
+        calendar=_calendar(order),
+    )
+
+
+def _calendar(order: Order) -> str:
+    event = Event()
+    event.add("uid", f"{order.code}@{urlsplit(settings.BASE_URL).hostname}")
+    event.add("dtstamp", order.placed_at)
+    event.add("dtstart", order.event.starts)
+    event.add("dtend", (order.event.starts_at + EVENT_LENGTH).astimezone(order.event.zone))
+    event.add("summary", order.event.title)
+    event.add("location", order.event.venue)
+    event.add("description", f"Doors open at {order.event.doors:%H:%M}. Order {order.code}.")
+    calendar = Calendar()
+    calendar.add("prodid", "-//Stagedoor//tickets//EN")
+    calendar.add("version", "2.0")
+    calendar.add_component(event)
+    calendar.add_missing_timezones()
+    return calendar.to_ical().decode()
+
+
+def outgoing(delivery: Delivery, pdf: bytes | None) -> EmailMultiAlternatives:
+    """The message of every try of `delivery`; `pdf` None leaves the link alone."""
+    order = delivery.order
+    secret = secret_of(order.pk, order.link_key, order.link_version)
+    link = f"{settings.BASE_URL}{reverse('order-link', args=[secret])}"
+    message = EmailMultiAlternatives(
+        subject=delivery.subject,
+        body=delivery.text.replace(LINK, link),
+        to=[delivery.recipient],
+        headers={
+            "Message-ID": delivery.message_id,
+            "Idempotency-Key": delivery.idempotency_key,
+            "Auto-Submitted": "auto-generated",
+        },
+    )
+    message.attach_alternative(delivery.html.replace(LINK, link), "text/html")
+    if pdf is not None:
+        message.attach(f"tickets-{order.code}.pdf", pdf, "application/pdf")
+    message.attach(f"event-{order.code}.ics", delivery.calendar, "text/calendar")
+    return message

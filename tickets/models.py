@@ -1,0 +1,102 @@
+"""Tables of what was bought: tickets, their files, their emails. Only `services` writes them.
+
+Rows that are effects of a job carry its `outbox_id`.
+"""
+
+from django.db import models
+
+from orders.models import Order, TicketType
+
+
+class TicketStatus(models.TextChoices):
+    VALID = "valid", "valid"
+    VOID = "void", "void"
+
+
+class Ticket(models.Model):
+    """One admission. `token` is what the code at the door says; a new version is a new token."""
+
+    order = models.ForeignKey(Order, models.PROTECT, related_name="tickets")
+    seq = models.PositiveSmallIntegerField()
+    ticket_type = models.ForeignKey(TicketType, models.PROTECT)
+    holder_name = models.CharField(max_length=1000)
+    token = models.CharField(max_length=26, unique=True)
+    version = models.PositiveIntegerField(default=1)
+    status = models.CharField(max_length=5, choices=TicketStatus, default=TicketStatus.VALID)
+    issued_at = models.DateTimeField()
+    outbox_id = models.BigIntegerField()
+
+    class Meta:
+        ordering = ("order_id", "seq")
+        constraints = [models.UniqueConstraint("order", "seq", name="ticket_order_seq")]
+
+    def __str__(self) -> str:
+        return f"ticket {self.seq} of order {self.order_id}"
+
+
+class TicketFile(models.Model):
+    """The PDF of an order as it was at `order_version`; `name` is its address in the storage."""
+
+    order = models.ForeignKey(Order, models.PROTECT, related_name="files")
+    order_version = models.PositiveIntegerField()
+    template_revision = models.PositiveIntegerField()
+    name = models.CharField(max_length=120)
+    sha256 = models.CharField(max_length=64)
+    size = models.PositiveIntegerField()
+    outbox_id = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                "order", "order_version", "template_revision", name="ticket_file_version"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"file of order {self.order_id}, version {self.order_version}"
+
+
+class MessageKind(models.TextChoices):
+    TICKETS = "tickets", "tickets"
+
+
+class DeliveryState(models.TextChoices):
+    QUEUED = "queued", "queued"
+    SENT = "sent", "sent"
+    UNCERTAIN = "uncertain", "uncertain"
+    FAILED = "failed", "failed"
+
+
+class Delivery(models.Model):
+    """One email, written before its first try: every later try sends the same words.
+
+    In `text` and `html` the order's link is a placeholder: the database alone opens no order.
+    """
+
+    order = models.ForeignKey(Order, models.PROTECT, related_name="deliveries")
+    kind = models.CharField(max_length=20, choices=MessageKind)
+    generation = models.PositiveIntegerField(default=1)
+    recipient = models.EmailField(max_length=254)
+    message_id = models.CharField(max_length=200)
+    idempotency_key = models.CharField(max_length=200, unique=True)
+    subject = models.CharField(max_length=250)
+    text = models.TextField()
+    html = models.TextField()
+    calendar = models.TextField()
+    file = models.ForeignKey(TicketFile, models.PROTECT)
+    state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.QUEUED)
+    provider_id = models.CharField(max_length=200, blank=True, default="")
+    first_try_at = models.DateTimeField()
+    settled_at = models.DateTimeField(null=True)
+    outbox_id = models.BigIntegerField()
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+        constraints = [
+            models.UniqueConstraint(
+                "order", "kind", "generation", "recipient", name="delivery_message"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} to the buyer of order {self.order_id}"

@@ -1,0 +1,26 @@
+// Follows the state of an order; without it the page refreshes by itself.
+"use strict";
+const progress = document.getElementById("progress");
+const FINAL = ["emailed", "partly_refunded", "refunded", "cancelled"];
+
+function show(status) {
+  progress.dataset.state = status.state;
+  for (const part of progress.querySelectorAll("[data-for]")) {
+    part.hidden = part.dataset.for !== status.state;
+  }
+  progress.querySelector("[data-pdf]").hidden = !status.pdf;
+}
+
+async function follow(pause) {
+  if (FINAL.includes(progress.dataset.state)) return;
+  await new Promise((done) => setTimeout(done, pause * (0.8 + Math.random() * 0.4)));
+  try {
+    const answer = await fetch(progress.dataset.statusUrl, { headers: { Accept: "application/json" } });
+    if (answer.ok) show(await answer.json());
+  } catch {
+    // Offline for a moment: the next look will tell.
+  }
+  follow(Math.min(pause * 1.4, 15000));
+}
+
+follow(1000);

@@ -1,0 +1,94 @@
+"""The pages of a placed order: its link, itself, its state as JSON, its file."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from . import services
+from .grants import grant, granted_order, order_of_link
+
+PRIVATE = {
+    "Cache-Control": "no-store, private",
+    "Referrer-Policy": "no-referrer",
+    "X-Robots-Tag": "noindex",
+}
+WAITING = ("placed", "ready")
+
+
+def private[**P](view: Callable[P, HttpResponseBase]) -> Callable[P, HttpResponseBase]:
+    """Keep the page out of caches, search engines and other sites' logs."""
+
+    @wraps(view)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        response = view(*args, **kwargs)
+        for name, value in PRIVATE.items():
+            response.headers[name] = value
+        return response
+
+    return wrapped
+
+
+@require_safe
+@private
+def open_link(request: HttpRequest, secret: str) -> HttpResponse:
+    """`/o/<secret>/`: exchange the secret for a grant and go to the address without it."""
+    order = order_of_link(secret)
+    response = HttpResponse(status=302, headers={"Location": reverse("order", args=[order.code])})
+    grant(response, order, secure=request.is_secure())
+    return response
+
+
+@require_safe
+@private
+def order_page(request: HttpRequest, code: str) -> HttpResponse:
+    """`/orders/<code>/`: what was bought and where it stands; follows the state live."""
+    order = granted_order(request, code)
+    context = {
+        "order": order,
+        "event": order.event,
+        "lines": order.lines.all(),
+        "progress": services.progress(order),
+        "waiting": WAITING,
+    }
+    return render(request, "tickets/order.html", context)
+
+
+@require_safe
+@private
+def order_status(request: HttpRequest, code: str) -> JsonResponse:
+    """`/orders/<code>/status/`: `{"state", "tickets", "pdf"}`."""
+    order = granted_order(request, code)
+    progress = services.progress(order)
+    return JsonResponse(
+        {
+            "state": progress.state,
+            "tickets": progress.tickets,
+            "pdf": reverse("order-pdf", args=[code]) if progress.file else None,
+        }
+    )
+
+
+@require_safe
+@private
+def order_pdf(request: HttpRequest, code: str) -> HttpResponseBase:
+    """`/orders/<code>/tickets.pdf`: the file; before it exists, a page that tries again."""
+    order = granted_order(request, code)
+    progress = services.progress(order)
+    if progress.file is None:
+        context: dict[str, Any] = {"order": order, "event": order.event, "progress": progress}
+        return render(request, "tickets/being_made.html", context, status=_status(progress.state))
+    return FileResponse(
+        services.ticket_storage().open(progress.file.name),
+        as_attachment=True,
+        filename=f"tickets-{order.code}.pdf",
+        content_type="application/pdf",
+    )
+
+
+def _status(state: str) -> int:
+    return 410 if state in ("cancelled", "refunded") else 202

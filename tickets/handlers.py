@@ -11,7 +11,7 @@ from jobs.registry import handler
 from orders.models import Order
 from orders.services import lock_order
 
-from . import issuing, mail, metrics, pdf, services
+from . import issuing, mail, metrics, rendering, services
 from .models import Delivery, DeliveryState
 from .page import ticket_html
 
@@ -45,7 +45,7 @@ def _make(job: Job[OrderArgs], order: Order) -> services.Made:
     tickets = issuing.drafts(order)
     html = ticket_html(issuing.paper(order, tickets))
     with metrics.RENDER_SECONDS.time():
-        rendered = job.compute(pdf.render_pdf, html)
+        rendered = job.compute(rendering.render_pdf, html)
     _report_missing(order, rendered.missing)
     return services.store(rendered.pdf, order, tickets)
 

@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import get_ident
@@ -28,21 +27,6 @@ from weasyprint.urls import FatalURLFetchingError, URLFetcher
 BASE_URL: Final = "https://tickets.invalid/"
 
 WARM_UP: Final = "<!doctype html><title>warm</title><svg viewBox='0 0 1 1'></svg><p>0<b>0</b>"
-
-
-class RenderRefused(Exception):
-    """Raised for a page that asks for anything from outside itself, or that lost a part of itself.
-
-    The first is a fault of the page, at every try; the second may be memory running out.
-    """
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rendered:
-    """A finished file, and the code points, in order, for which no bundled font has a glyph."""
-
-    pdf: bytes
-    missing: tuple[int, ...]
 
 
 class SealedFetcher(URLFetcher):  # type: ignore[misc]

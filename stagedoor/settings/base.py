@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import django_stubs_ext
 import environ
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
@@ -11,6 +12,8 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+# Generic base classes such as `ModelAdmin[Event]`, for the type checker, need it at run time.
+django_stubs_ext.monkeypatch()
 env = environ.Env()
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
@@ -206,6 +209,8 @@ def logging_config(formatter: str) -> dict[str, Any]:
         "loggers": {
             "django.request": {"level": "ERROR"},
             "django.server": {"level": "WARNING"},
+            # Says each second that it cannot connect; whoever asked it gets the error and logs it.
+            "psycopg.pool": {"level": "ERROR"},
             "fontTools": {"level": "ERROR"},
             "weasyprint": {"level": "ERROR"},
         },

@@ -22,6 +22,8 @@ from weasyprint import CSS, HTML
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher
 
+from .rendering import Rendered, RenderRefused  # noqa: E402
+
 # Never resolved. Without a base, WeasyPrint drops a relative address in silence; with one, it
 # comes to the fetcher and is refused aloud.
 BASE_URL: Final = "https://tickets.invalid/"

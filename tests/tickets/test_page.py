@@ -16,7 +16,8 @@ import zxingcpp
 from pypdf import PdfReader
 
 from tickets.page import Admission, Paper, ticket_html
-from tickets.pdf import Rendered, render_pdf
+from tickets.pdf import render_pdf
+from tickets.rendering import Rendered
 from tickets.tokens import grouped, new_token
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,8 @@ import pytest
 from pypdf import PdfReader
 from pypdf.generic import DictionaryObject
 
-from tickets.pdf import RenderRefused, render_pdf, warm_up
+from tickets.pdf import render_pdf, warm_up
+from tickets.rendering import RenderRefused
 
 PAGE = """<!doctype html><html lang="en"><title>Page</title>
 <meta name="dcterms.created" content="2026-11-01T12:30:00Z">

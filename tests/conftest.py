@@ -1,0 +1,72 @@
+"""Fixtures for all: a clean stream, kinds that live for one test, the mail that was accepted."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis as redis_client
+from django.conf import settings
+from django.test import override_settings
+
+from jobs import failpoint, registry
+
+
+@pytest.fixture
+def redis() -> Iterator[redis_client.Redis]:
+    """The tests' own client of the stream's server, emptied before the test."""
+    with redis_client.Redis.from_url(settings.REDIS_URL, protocol=2) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def kind() -> Iterator[Callable[..., Any]]:
+    """The `handler` decorator, for kinds that are forgotten after the test."""
+    made: list[str] = []
+
+    def register(name: str, **options: Any) -> Callable[..., Any]:
+        made.append(name)
+        return registry.handler(name, **options)
+
+    yield register
+    for name in made:
+        with contextlib.suppress(KeyError):
+            registry.forget_kind(name)
+
+
+@pytest.fixture
+def at_failpoint() -> Iterator[Callable[[Callable[[str], None]], None]]:
+    """Arm an action at the failpoints of this process; disarmed after the test."""
+    yield failpoint.arm
+    failpoint.arm(None)
+
+
+@pytest.fixture
+def mailbox() -> Iterator["MailFolder"]:
+    """The development mailbox, empty."""
+    folder: Path = settings.MAIL_DIR
+    shutil.rmtree(folder, ignore_errors=True)
+    # Django's test environment puts its own mailer in the place of the settings'.
+    mailer = {"BACKEND": "stagedoor.mailbox.Mailbox", "OPTIONS": {"folder": str(folder)}}
+    with override_settings(MAILERS={"default": mailer}):
+        yield MailFolder(folder)
+
+
+class MailFolder:
+    """What the development mailbox accepted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def messages(self) -> list[Path]:
+        """One file per accepted email."""
+        return sorted(self.folder.glob("*.eml"))
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The ledger: every call, accepted or known already."""
+        ledger = self.folder / "ledger.jsonl"
+        return [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []

@@ -38,9 +38,10 @@ def main() -> None:
     parent, number, uid, gid, *program = sys.argv[1:]
     change_user(uid, gid)
     die_with(int(parent), int(number))
-    # Python ignores these two, and what is ignored stays ignored in the program.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    # What is ignored here stays ignored in the program: Python does so to the first two, and a
+    # shell to the third in what it starts in the background.
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        signal.signal(ignored, signal.SIG_DFL)
     os.execv(program[0], program)  # noqa: S606
 
 

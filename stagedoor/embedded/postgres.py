@@ -107,6 +107,9 @@ class PostgresServer(Server):
         program = [str(BINARIES / "initdb"), "-D", str(folder), *sync]
         program += [*options.split(), *locale.split(), f"--pwfile={self.password_file}"]
         command = children.guarded(program, signal.SIGTERM, self.account)
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        # A session of its own: Ctrl-C is for the parent alone, which then stops in good order.
+        result = subprocess.run(
+            command, capture_output=True, text=True, check=False, start_new_session=True
+        )
         if result.returncode:
             raise ServerFailed(f"initdb failed:\n{result.stdout}{result.stderr}")

@@ -1,0 +1,25 @@
+"""gunicorn's settings: the web part, on the loopback address behind a proxy."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+bind = f"127.0.0.1:{os.environ.get('PORT', '8000')}"
+workers = int(os.environ.get("WEB_CONCURRENCY", "2"))
+worker_class = "gthread"
+threads = 4
+graceful_timeout = 8
+# A heartbeat file on a slow disk would make a healthy worker look hung.
+worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+# The application logs requests itself, with request id and trace.
+accesslog = None
+# Its default path is one per user: two copies would take it from each other.
+control_socket_disable = True
+
+
+def child_exit(server: Any, worker: Any) -> None:
+    """Take back the live gauges of a worker that ended."""
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        from prometheus_client import multiprocess
+
+        multiprocess.mark_process_dead(worker.pid)

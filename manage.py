@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run one management command; settings are the production ones unless the environment says else."""
+    """Run one command; with production settings unless the environment says otherwise."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "stagedoor.settings.production")
     from django.core.management import execute_from_command_line
 

@@ -4,9 +4,9 @@
       relay.step()       relay.py      due rows -> entries on the stream (stream.py), then marked
         Worker           worker.py     entries -> free slots, leases, acknowledgements
           parse_job()    job.py        bytes -> a typed job, or MalformedJob
-            run_job()    runner.py     the handler (registry.py) in one thread; effects(); an outcome
+            run_job()    runner.py     its handler (registry.py), its effects(), an outcome
               acknowledge              only after that commit
 
-A job is in exactly one place (models.py): an OutboxRow while it is not done, a ProcessedJob once
-it is. The stream only carries the news that it is due.
+A job is in exactly one place (models.py): an OutboxRow while it is not done, a ProcessedJob
+once it is. The stream only carries the news that it is due.
 """

@@ -1,4 +1,4 @@
-"""Tells the stream which entries are settled: many in one command, repeated until it is answered."""
+"""Tells the stream what is settled: many entries in one command, repeated until answered."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from .backoff import Backoff
 from .errors import error_line
-from .stream import StreamAway, WorkerStream
+from .stream import StreamAway, StreamRefused, WorkerStream
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Acknowledger:
     async def _once(self, batch: tuple[str, ...]) -> None:
         try:
             await self._stream.acknowledge(batch)
-        except StreamAway as error:
+        except (StreamAway, StreamRefused) as error:
             # An XACK that timed out may or may not have happened; a second one changes nothing.
             logger.warning("not acknowledged yet: %s", error_line(error))
             await asyncio.sleep(self._backoff.pause())
@@ -54,6 +54,6 @@ class Acknowledger:
             self._settled.difference_update(batch)
 
     async def flush(self, seconds: float) -> None:
-        """Wait until all is acknowledged, at most `seconds`: the rest is done, and found so later."""
+        """Wait until all is acknowledged, at most `seconds`: the rest is found done later."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._empty.wait(), seconds)

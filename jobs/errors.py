@@ -2,15 +2,27 @@
 
 import traceback
 
-ERROR_LIMIT = 2048
-"""Characters kept: an error's text can be megabytes (pitfalls.md)."""
+ERROR_LIMIT = 2_048
+TRACEBACK_LIMIT = 16_384
+"""Characters kept of an error and of its traceback: either can be megabytes (pitfalls.md)."""
 
 
 def error_line(error: BaseException) -> str:
     """Class and text of any error as one storable line: no NUL, at most ERROR_LIMIT characters."""
+    return " ".join(_shown(error).split())[:ERROR_LIMIT]
+
+
+def traceback_text(error: BaseException) -> str:
+    """The traceback of any error, its end where it is longer than TRACEBACK_LIMIT characters."""
+    return _storable("".join(traceback.format_exception(error, limit=-30)))[-TRACEBACK_LIMIT:]
+
+
+def _shown(error: BaseException) -> str:
     try:
-        text = f"{type(error).__name__}: {error}"
-    except BaseException:  # noqa: BLE001 (an exception whose text cannot be made is still one)
-        text = traceback.format_exception_only(type(error))[0].strip()
-    cleaned = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
-    return " ".join(cleaned.split())[:ERROR_LIMIT]
+        return _storable(f"{type(error).__name__}: {error}")
+    except BaseException:
+        return f"{type(error).__name__}: (its text cannot be made)"
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -76,7 +76,9 @@ def args_type_problem(args_type: type) -> str | None:
     return None
 
 
-def encode_job(kind: str, args: Mapping[str, int | str], envelope: Mapping[str, int | str]) -> dict[str, str]:
+def encode_job(
+    kind: str, args: Mapping[str, int | str], envelope: Mapping[str, int | str]
+) -> dict[str, str]:
     """The flat fields of an entry; the inverse of `parse_job` for well-typed args."""
     fields: dict[str, int | str] = {"kind": kind, **args, **envelope}
     return {name: str(value) for name, value in fields.items()}

@@ -42,7 +42,11 @@ class DueRow:
 
     def fields(self) -> dict[str, str]:
         """The fields of its entry."""
-        envelope = {"outbox_id": self.id, "request_id": self.request_id, "trace": self.trace}
+        envelope: dict[str, int | str] = {
+            "outbox_id": self.id,
+            "request_id": self.request_id,
+            "trace": self.trace,
+        }
         return encode_job(self.kind, self.args, envelope)
 
 
@@ -151,9 +155,11 @@ def row_states(ids: Sequence[int]) -> dict[int, RowState]:
 
 
 def processed_among(ids: Iterable[int]) -> set[int]:
-    """Those of these outbox ids whose jobs are done. Look in the outbox first: rows move one way."""
+    """Those of these whose jobs are done. Look in the outbox first: rows move one way."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT outbox_id FROM jobs_processed WHERE outbox_id = ANY(%s)", [list(ids)])
+        cursor.execute(
+            "SELECT outbox_id FROM jobs_processed WHERE outbox_id = ANY(%s)", [list(ids)]
+        )
         return {outbox_id for (outbox_id,) in cursor.fetchall()}
 
 
@@ -210,7 +216,7 @@ def retry_later(outbox_id: int, entry_id: str, delay: float, error: str) -> bool
             """,
             [error, delay, outbox_id, entry_id],
         )
-        return cursor.rowcount == 1
+        return bool(cursor.rowcount == 1)
 
 
 def has_dead(subject: str) -> bool:

@@ -38,9 +38,10 @@ class ComputeFailed(Exception):
 
 
 def default_processes() -> int:
-    """One process for each core; none where the build has no GIL and threads scale by themselves."""
-    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    return (os.process_cpu_count() if sys.version_info >= (3, 13) else os.cpu_count()) or 1 if has_gil else 0
+    """One process for each core; none on a build without a GIL, where threads scale."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return 0
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool:
@@ -87,7 +88,9 @@ class Pool:
         return process
 
     def _still_good(self, process: "_Process") -> "_Process":
-        reason = "broken" if process.broken else "recycled" if process.calls >= self._renders else ""
+        reason = (
+            "broken" if process.broken else "recycled" if process.calls >= self._renders else ""
+        )
         if not reason:
             return process
         metrics.POOL_REBUILT.labels(reason).inc()
@@ -161,5 +164,5 @@ def _serve(pipe: Connection, warm_up: tuple[str, ...]) -> None:
 def _answer(function: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
     try:
         return True, function(*args, **kwargs)
-    except BaseException:  # noqa: BLE001 (some libraries raise these; some cannot be pickled)
+    except BaseException:
         return False, traceback.format_exc(limit=-8)

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from . import metrics, outage, outbox, processes
 from .errors import error_line
 from .failpoint import failpoint
-from .stream import NoGroup, RelayStream, StreamRefused
+from .stream import RelayStream, StreamRefused
 
 logger = logging.getLogger(__name__)
 

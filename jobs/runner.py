@@ -1,4 +1,4 @@
-"""One job in one thread: the handler, its effects in one transaction, and the outcome as a value."""
+"""One job in one thread: its handler, its effects in one transaction, its outcome as a value."""
 
 import contextlib
 import dataclasses
@@ -10,9 +10,9 @@ from typing import Any
 
 from django.db import close_old_connections, transaction
 
-from . import metrics, outbox, outage
+from . import metrics, outage, outbox
 from .correlation import correlated
-from .errors import error_line
+from .errors import error_line, traceback_text
 from .failpoint import failpoint
 from .job import Job
 from .pool import Pool
@@ -118,7 +118,7 @@ def _settled(run: Run, job: Job[Any], entry_id: str, kind: Kind[Any]) -> Outcome
     try:
         close_old_connections()
         return _attempt(run, job, entry_id, kind)
-    except BaseException as error:  # noqa: BLE001 (a slot must never die with its job)
+    except BaseException as error:
         logger.error("job not decided: %s", error_line(error), extra=_about(job, entry_id))
         return Outcome.UNDECIDED
     finally:
@@ -130,7 +130,7 @@ def _attempt(run: Run, job: Job[Any], entry_id: str, kind: Kind[Any]) -> Outcome
     error: BaseException | None = None
     try:
         run.handle()
-    except BaseException as raised:  # noqa: BLE001 (the one place that turns all into an outcome)
+    except BaseException as raised:
         error = raised
     if run.committed:
         if error is not None:
@@ -149,8 +149,9 @@ def _failed(error: BaseException, job: Job[Any], entry_id: str, kind: Kind[Any])
         logger.warning("outage: %s", error_line(error), extra=_about(job, entry_id))
         return Outcome.PROCESSED if done else Outcome.UNDECIDED
     logger.error(
-        "job failed: %s", error_line(error), extra=_about(job, entry_id), exc_info=error
-    )
+        "job failed: %s\n%s", error_line(error), traceback_text(error),
+        extra=_about(job, entry_id),
+    )  # fmt: skip
     if isinstance(error, outbox.UnknownJob):
         return Outcome.REFUSED
     outbox.retry_later(job.outbox_id, entry_id, kind.policy.delay, error_line(error))

@@ -7,9 +7,9 @@ mends; neither repeats a command by itself.
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import redis
 import redis.asyncio
@@ -107,7 +107,7 @@ class RelayStream:
         self._group = settings.JOBS["GROUP"]
 
     def ensure_group(self) -> None:
-        """Make the group: at `$` where no stream exists yet, else at 0, so that nothing is missed."""
+        """Make the group: at `$` where no stream exists yet, else at 0, to miss nothing."""
         with _translated():
             self._redis.eval(CREATE_GROUP_FIRST, 1, self._stream, self._group)
 
@@ -119,7 +119,8 @@ class RelayStream:
         with _translated():
             pipeline = self._redis.pipeline(transaction=False)
             for fields in entries:
-                pipeline.xadd(self._stream, fields, maxlen=settings.JOBS["MAXLEN"], approximate=True)  # type: ignore[arg-type]
+                raw: dict[Any, Any] = dict(fields)
+                pipeline.xadd(self._stream, raw, maxlen=settings.JOBS["MAXLEN"], approximate=True)
             return [entry_id.decode() for entry_id in pipeline.execute()]
 
     def ping(self) -> None:
@@ -152,7 +153,7 @@ class WorkerStream:
             **_connection_options(settings.JOBS["BLOCK"] + 5.0),
         )
         for client in (self._commands, self._reader):
-            client.set_response_callback("XREADGROUP", _entries_of_reply)
+            client.set_response_callback("XREADGROUP", cast(Any, _entries_of_reply))
 
     @property
     def _name_key(self) -> str:
@@ -189,7 +190,7 @@ class WorkerStream:
             return await self._read(self._reader, ">", count, settings.JOBS["BLOCK"])
 
     async def read_pending(self, after: str, count: int) -> list[Entry]:
-        """Up to `count` entries after id `after` that this consumer was given and not acknowledged."""
+        """Up to `count` entries after id `after` that are pending for this consumer."""
         with _translated():
             return await self._read(self._commands, after, count, None)
 
@@ -199,7 +200,7 @@ class WorkerStream:
         if count < 1:
             raise ValueError("COUNT 0 means without limit")
         wait = () if block is None else ("BLOCK", int(block * 1000))
-        reply: list[Entry] = await client.execute_command(
+        reply: list[Entry] = await _command(client)(
             "XREADGROUP", "GROUP", self._group, self.consumer, "COUNT", count, *wait,
             "STREAMS", self._stream, start,
         )  # fmt: skip
@@ -215,12 +216,16 @@ class WorkerStream:
         with _translated():
             for client in await self._commands.client_list():
                 if client.get("name") == self._reader_name:
-                    await self._commands.execute_command("CLIENT", "UNBLOCK", client["id"])
+                    await _command(self._commands)("CLIENT", "UNBLOCK", client["id"])
 
     async def close(self) -> None:
         """Give the connections back."""
         await self._commands.aclose()
         await self._reader.aclose()
+
+
+def _command(client: redis.asyncio.Redis) -> Callable[..., Awaitable[Any]]:
+    return cast("Callable[..., Awaitable[Any]]", client.execute_command)
 
 
 def _entries_of_reply(reply: Any, **options: Any) -> list[Entry]:

@@ -7,7 +7,7 @@ from django.db import transaction
 from . import outbox
 from .models import OutboxRow
 from .pool import Pool
-from .registry import parse_entry, kind_named
+from .registry import kind_named, parse_entry
 from .runner import Outcome, run_job
 
 _inline = Pool(0)

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from enum import IntEnum
 from typing import Any
 
@@ -99,7 +99,7 @@ class Worker:
         while not self.is_stopping:
             try:
                 await self._turn()
-            except Exception as error:  # noqa: BLE001 (told apart in there)
+            except Exception as error:
                 await self._after_error(error)
             else:
                 if self._undecided:
@@ -145,7 +145,7 @@ class Worker:
             ).add_done_callback(self._finisher(entry_id))
         metrics.SLOTS_BUSY.set(len(self._running))
 
-    def _finisher(self, entry_id: str) -> Callable[..., None]:
+    def _finisher(self, entry_id: str) -> Callable[[Future[Outcome]], object]:
         loop = asyncio.get_running_loop()
         return lambda done: loop.call_soon_threadsafe(self._finish, entry_id, done.result())
 
@@ -194,7 +194,7 @@ class Worker:
                     return
                 if time.monotonic() > deadline:
                     logger.error("the name %s is taken by another worker", self._stream.consumer)
-                    return self.stop(Exit.NAME_TAKEN)
+                    self.stop(Exit.NAME_TAKEN)
                 await self._pause(settings.JOBS["NAME_TTL"] / 20)
             except (StreamAway, StreamRefused) as error:
                 deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
@@ -226,7 +226,7 @@ class Worker:
                 await self._in_database(
                     processes.say_alive, "worker", self._stream.consumer, status
                 )
-            except Exception as error:  # noqa: BLE001 (the loop notices an outage by itself)
+            except Exception as error:
                 logger.debug("not written down: %s", error_line(error))
             await asyncio.sleep(settings.JOBS["HEARTBEAT"])
 

@@ -5,7 +5,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import redis as redis_client
@@ -13,6 +13,9 @@ from django.conf import settings
 from django.test import override_settings
 
 from jobs import failpoint, registry
+from jobs.job import Job
+from jobs.policy import Policy
+from tests import processes
 
 
 @pytest.fixture
@@ -23,14 +26,26 @@ def redis() -> Iterator[redis_client.Redis]:
         yield client
 
 
+type Handler = Callable[[Job[Any]], None]
+type Arm = Callable[[Callable[[str], None] | None], None]
+
+
+class Register(Protocol):
+    """The `handler` decorator as tests use it."""
+
+    def __call__(
+        self, name: str, *, policy: Policy | None = None
+    ) -> Callable[[Handler], Handler]: ...
+
+
 @pytest.fixture
-def kind() -> Iterator[Callable[..., Any]]:
+def kind() -> Iterator[Register]:
     """The `handler` decorator, for kinds that are forgotten after the test."""
     made: list[str] = []
 
-    def register(name: str, **options: Any) -> Callable[..., Any]:
+    def register(name: str, *, policy: Policy | None = None) -> Callable[[Handler], Handler]:
         made.append(name)
-        return registry.handler(name, **options)
+        return registry.handler(name, policy=policy)
 
     yield register
     for name in made:
@@ -39,10 +54,16 @@ def kind() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def at_failpoint() -> Iterator[Callable[[Callable[[str], None]], None]]:
+def at_failpoint() -> Iterator[Arm]:
     """Arm an action at the failpoints of this process; disarmed after the test."""
     yield failpoint.arm
     failpoint.arm(None)
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Iterator[processes.Product]:
+    """Starts the product's real processes; they end with the test."""
+    yield from processes.product(tmp_path)
 
 
 @pytest.fixture
@@ -69,4 +90,8 @@ class MailFolder:
     def calls(self) -> list[dict[str, Any]]:
         """The ledger: every call, accepted or known already."""
         ledger = self.folder / "ledger.jsonl"
-        return [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
+        return (
+            [json.loads(line) for line in ledger.read_text().splitlines()]
+            if ledger.exists()
+            else []
+        )

@@ -43,7 +43,15 @@ class FileInline(ReadOnlyInline):
 
 class DeliveryInline(ReadOnlyInline):
     model = Delivery
-    fields = ("kind", "generation", "recipient", "state", "first_try_at", "settled_at", "provider_id")
+    fields = (
+        "kind",
+        "generation",
+        "recipient",
+        "state",
+        "first_try_at",
+        "settled_at",
+        "provider_id",
+    )
 
 
 @admin.register(Order)

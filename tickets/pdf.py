@@ -22,7 +22,7 @@ from weasyprint import CSS, HTML
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher
 
-from .rendering import Rendered, RenderRefused  # noqa: E402
+from .rendering import Rendered, RenderRefused
 
 # Never resolved. Without a base, WeasyPrint drops a relative address in silence; with one, it
 # comes to the fetcher and is refused aloud.

@@ -1,4 +1,4 @@
-"""The step from HTML to PDF as its callers see it; loads WeasyPrint only in the process that renders."""
+"""From HTML to PDF as callers see it; WeasyPrint is loaded only in the process that renders."""
 
 from dataclasses import dataclass
 

@@ -5,80 +5,121 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='OutboxRow',
+            name="OutboxRow",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(max_length=100)),
-                ('args', models.JSONField()),
-                ('subject', models.CharField(blank=True, default='', max_length=100)),
-                ('lane', models.CharField(choices=[('tickets', 'Tickets'), ('bulk', 'Bulk')], default='tickets', max_length=10)),
-                ('scheduled_for', models.DateTimeField(null=True)),
-                ('request_id', models.CharField(blank=True, default='', max_length=64)),
-                ('trace', models.CharField(blank=True, default='', max_length=64)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('due_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('available_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('relayed_at', models.DateTimeField(null=True)),
-                ('entry_id', models.CharField(max_length=42, null=True)),
-                ('attempts', models.PositiveIntegerField(db_default=0)),
-                ('starts', models.PositiveIntegerField(db_default=0)),
-                ('unknown_since', models.DateTimeField(null=True)),
-                ('last_error', models.TextField(blank=True, default='')),
-                ('dead_at', models.DateTimeField(null=True)),
-                ('dead_reason', models.TextField(blank=True, default='')),
-                ('traceback', models.TextField(blank=True, default='')),
-                ('dead_by', models.CharField(blank=True, default='', max_length=200)),
-                ('discarded_at', models.DateTimeField(null=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("kind", models.CharField(max_length=100)),
+                ("args", models.JSONField()),
+                ("subject", models.CharField(blank=True, default="", max_length=100)),
+                (
+                    "lane",
+                    models.CharField(
+                        choices=[("tickets", "Tickets"), ("bulk", "Bulk")],
+                        default="tickets",
+                        max_length=10,
+                    ),
+                ),
+                ("scheduled_for", models.DateTimeField(null=True)),
+                ("request_id", models.CharField(blank=True, default="", max_length=64)),
+                ("trace", models.CharField(blank=True, default="", max_length=64)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "due_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "available_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("relayed_at", models.DateTimeField(null=True)),
+                ("entry_id", models.CharField(max_length=42, null=True)),
+                ("attempts", models.PositiveIntegerField(db_default=0)),
+                ("starts", models.PositiveIntegerField(db_default=0)),
+                ("unknown_since", models.DateTimeField(null=True)),
+                ("last_error", models.TextField(blank=True, default="")),
+                ("dead_at", models.DateTimeField(null=True)),
+                ("dead_reason", models.TextField(blank=True, default="")),
+                ("traceback", models.TextField(blank=True, default="")),
+                ("dead_by", models.CharField(blank=True, default="", max_length=200)),
+                ("discarded_at", models.DateTimeField(null=True)),
             ],
             options={
-                'db_table': 'jobs_outbox',
-                'indexes': [models.Index(models.F('available_at'), models.F('id'), condition=models.Q(('dead_at__isnull', True), ('relayed_at__isnull', True)), name='jobs_outbox_due'), models.Index(models.F('due_at'), condition=models.Q(('dead_at__isnull', True)), name='jobs_outbox_age'), models.Index(models.F('subject'), name='jobs_outbox_subject')],
+                "db_table": "jobs_outbox",
+                "indexes": [
+                    models.Index(
+                        models.F("available_at"),
+                        models.F("id"),
+                        condition=models.Q(("dead_at__isnull", True), ("relayed_at__isnull", True)),
+                        name="jobs_outbox_due",
+                    ),
+                    models.Index(
+                        models.F("due_at"),
+                        condition=models.Q(("dead_at__isnull", True)),
+                        name="jobs_outbox_age",
+                    ),
+                    models.Index(models.F("subject"), name="jobs_outbox_subject"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Process',
+            name="Process",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('role', models.CharField(max_length=20)),
-                ('name', models.CharField(max_length=200)),
-                ('host', models.CharField(max_length=200)),
-                ('build', models.CharField(max_length=100)),
-                ('seen_at', models.DateTimeField()),
-                ('status', models.CharField(max_length=200)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("role", models.CharField(max_length=20)),
+                ("name", models.CharField(max_length=200)),
+                ("host", models.CharField(max_length=200)),
+                ("build", models.CharField(max_length=100)),
+                ("seen_at", models.DateTimeField()),
+                ("status", models.CharField(max_length=200)),
             ],
             options={
-                'db_table': 'jobs_process',
-                'constraints': [models.UniqueConstraint(models.F('role'), models.F('name'), name='jobs_process_name')],
+                "db_table": "jobs_process",
+                "constraints": [
+                    models.UniqueConstraint(
+                        models.F("role"), models.F("name"), name="jobs_process_name"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='ProcessedJob',
+            name="ProcessedJob",
             fields=[
-                ('outbox_id', models.BigIntegerField(primary_key=True, serialize=False)),
-                ('kind', models.CharField(max_length=100)),
-                ('args', models.JSONField()),
-                ('subject', models.CharField(max_length=100)),
-                ('request_id', models.CharField(max_length=64)),
-                ('trace', models.CharField(max_length=64)),
-                ('created_at', models.DateTimeField()),
-                ('due_at', models.DateTimeField()),
-                ('processed_at', models.DateTimeField()),
-                ('attempts', models.PositiveIntegerField()),
-                ('worker', models.CharField(max_length=200)),
-                ('duration_ms', models.PositiveIntegerField()),
-                ('result', models.CharField(max_length=20)),
+                ("outbox_id", models.BigIntegerField(primary_key=True, serialize=False)),
+                ("kind", models.CharField(max_length=100)),
+                ("args", models.JSONField()),
+                ("subject", models.CharField(max_length=100)),
+                ("request_id", models.CharField(max_length=64)),
+                ("trace", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField()),
+                ("due_at", models.DateTimeField()),
+                ("processed_at", models.DateTimeField()),
+                ("attempts", models.PositiveIntegerField()),
+                ("worker", models.CharField(max_length=200)),
+                ("duration_ms", models.PositiveIntegerField()),
+                ("result", models.CharField(max_length=20)),
             ],
             options={
-                'db_table': 'jobs_processed',
-                'indexes': [models.Index(models.F('subject'), name='jobs_processed_subject')],
+                "db_table": "jobs_processed",
+                "indexes": [models.Index(models.F("subject"), name="jobs_processed_subject")],
             },
         ),
     ]

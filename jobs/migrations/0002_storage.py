@@ -1,4 +1,4 @@
-"""How PostgreSQL keeps the queue's tables: room for updates in the page, vacuum by count of rows."""
+"""How PostgreSQL keeps the queue: room for updates in the page, vacuum by count of rows."""
 
 from django.db import migrations
 

@@ -4,137 +4,272 @@ import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import django.db.models.functions.text
+from django.db import migrations, models
+
 import orders.money
 import orders.wallclock
-from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='TicketType',
+            name="TicketType",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=80)),
-                ('price', models.PositiveBigIntegerField(help_text='In minor units: 4250 is 42.50 EUR.')),
-                ('max_per_order', models.PositiveSmallIntegerField(default=8, validators=[django.core.validators.MinValueValidator(1)])),
-                ('sort', models.PositiveSmallIntegerField(default=0)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=80)),
+                (
+                    "price",
+                    models.PositiveBigIntegerField(help_text="In minor units: 4250 is 42.50 EUR."),
+                ),
+                (
+                    "max_per_order",
+                    models.PositiveSmallIntegerField(
+                        default=8, validators=[django.core.validators.MinValueValidator(1)]
+                    ),
+                ),
+                ("sort", models.PositiveSmallIntegerField(default=0)),
             ],
             options={
-                'ordering': ('sort', 'id'),
+                "ordering": ("sort", "id"),
             },
         ),
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField(max_length=80, unique=True)),
-                ('title', models.CharField(max_length=120)),
-                ('venue', models.CharField(max_length=120)),
-                ('tz', models.CharField(help_text='For example Europe/Berlin.', max_length=64, validators=[orders.wallclock.valid_zone], verbose_name='time zone')),
-                ('starts_local', orders.wallclock.WallClockField(help_text="In the event's time zone.", verbose_name='starts')),
-                ('starts_fold', models.SmallIntegerField(blank=True, choices=[(0, 'the first (before the clocks go back)'), (1, 'the second')], help_text='Only for a time that comes twice on the night when the clocks go back.', null=True, verbose_name='which, if twice')),
-                ('starts_at', models.DateTimeField(editable=False)),
-                ('doors_minutes', models.PositiveSmallIntegerField(default=60, help_text='Minutes before the start.', verbose_name='doors open')),
-                ('sale_opens_at', models.DateTimeField()),
-                ('sale_closes_at', models.DateTimeField()),
-                ('status', models.CharField(choices=[('draft', 'draft'), ('on_sale', 'on sale'), ('closed', 'closed'), ('cancelled', 'cancelled')], default='draft', max_length=10)),
-                ('currency', models.CharField(default='EUR', max_length=3, validators=[orders.money.valid_currency])),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("slug", models.SlugField(max_length=80, unique=True)),
+                ("title", models.CharField(max_length=120)),
+                ("venue", models.CharField(max_length=120)),
+                (
+                    "tz",
+                    models.CharField(
+                        help_text="For example Europe/Berlin.",
+                        max_length=64,
+                        validators=[orders.wallclock.valid_zone],
+                        verbose_name="time zone",
+                    ),
+                ),
+                (
+                    "starts_local",
+                    orders.wallclock.WallClockField(
+                        help_text="In the event's time zone.", verbose_name="starts"
+                    ),
+                ),
+                (
+                    "starts_fold",
+                    models.SmallIntegerField(
+                        blank=True,
+                        choices=[(0, "the first (before the clocks go back)"), (1, "the second")],
+                        help_text="Only for a time that comes twice on the night when the clocks go back.",
+                        null=True,
+                        verbose_name="which, if twice",
+                    ),
+                ),
+                ("starts_at", models.DateTimeField(editable=False)),
+                (
+                    "doors_minutes",
+                    models.PositiveSmallIntegerField(
+                        default=60, help_text="Minutes before the start.", verbose_name="doors open"
+                    ),
+                ),
+                ("sale_opens_at", models.DateTimeField()),
+                ("sale_closes_at", models.DateTimeField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("draft", "draft"),
+                            ("on_sale", "on sale"),
+                            ("closed", "closed"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="draft",
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "currency",
+                    models.CharField(
+                        default="EUR", max_length=3, validators=[orders.money.valid_currency]
+                    ),
+                ),
             ],
             options={
-                'ordering': ('starts_at',),
-                'permissions': [('publish_event', 'Can publish and close events')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('sale_opens_at__lt', models.F('sale_closes_at'))), name='event_sale_opens_first', violation_error_message='The sale must open before it closes.')],
+                "ordering": ("starts_at",),
+                "permissions": [("publish_event", "Can publish and close events")],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("sale_opens_at__lt", models.F("sale_closes_at"))),
+                        name="event_sale_opens_first",
+                        violation_error_message="The sale must open before it closes.",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Order',
+            name="Order",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('code', models.CharField(max_length=8, unique=True)),
-                ('secret_digest', models.BinaryField(max_length=32, unique=True)),
-                ('link_key', models.PositiveSmallIntegerField()),
-                ('link_version', models.PositiveIntegerField(default=1)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('email', models.EmailField(max_length=254)),
-                ('buyer_name', models.CharField(max_length=1000)),
-                ('locale', models.CharField(default='en', max_length=20)),
-                ('currency', models.CharField(max_length=3)),
-                ('total', models.PositiveBigIntegerField()),
-                ('status', models.CharField(choices=[('placed', 'placed'), ('cancelled', 'cancelled'), ('refunded', 'refunded')], default='placed', max_length=10)),
-                ('idempotency_key', models.CharField(max_length=64, unique=True)),
-                ('request_hash', models.BinaryField(max_length=32)),
-                ('request_id', models.CharField(max_length=64)),
-                ('placed_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('event', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='orders', to='orders.event')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("code", models.CharField(max_length=8, unique=True)),
+                ("secret_digest", models.BinaryField(max_length=32, unique=True)),
+                ("link_key", models.PositiveSmallIntegerField()),
+                ("link_version", models.PositiveIntegerField(default=1)),
+                ("version", models.PositiveIntegerField(default=1)),
+                ("email", models.EmailField(max_length=254)),
+                ("buyer_name", models.CharField(max_length=1000)),
+                ("locale", models.CharField(default="en", max_length=20)),
+                ("currency", models.CharField(max_length=3)),
+                ("total", models.PositiveBigIntegerField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("placed", "placed"),
+                            ("cancelled", "cancelled"),
+                            ("refunded", "refunded"),
+                        ],
+                        default="placed",
+                        max_length=10,
+                    ),
+                ),
+                ("idempotency_key", models.CharField(max_length=64, unique=True)),
+                ("request_hash", models.BinaryField(max_length=32)),
+                ("request_id", models.CharField(max_length=64)),
+                (
+                    "placed_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "event",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="orders",
+                        to="orders.event",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Stock',
+            name="Stock",
             fields=[
-                ('ticket_type', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, serialize=False, to='orders.tickettype')),
-                ('capacity', models.PositiveIntegerField()),
-                ('taken', models.PositiveIntegerField(default=0)),
+                (
+                    "ticket_type",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        serialize=False,
+                        to="orders.tickettype",
+                    ),
+                ),
+                ("capacity", models.PositiveIntegerField()),
+                ("taken", models.PositiveIntegerField(default=0)),
             ],
             options={
-                'verbose_name_plural': 'stock',
+                "verbose_name_plural": "stock",
             },
         ),
         migrations.AddField(
-            model_name='tickettype',
-            name='event',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='ticket_types', to='orders.event'),
+            model_name="tickettype",
+            name="event",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="ticket_types",
+                to="orders.event",
+            ),
         ),
         migrations.CreateModel(
-            name='OrderLine',
+            name="OrderLine",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('quantity', models.PositiveSmallIntegerField()),
-                ('price', models.PositiveBigIntegerField()),
-                ('name', models.CharField(max_length=80)),
-                ('order', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='lines', to='orders.order')),
-                ('ticket_type', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='orders.tickettype')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("quantity", models.PositiveSmallIntegerField()),
+                ("price", models.PositiveBigIntegerField()),
+                ("name", models.CharField(max_length=80)),
+                (
+                    "order",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="lines",
+                        to="orders.order",
+                    ),
+                ),
+                (
+                    "ticket_type",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to="orders.tickettype"
+                    ),
+                ),
             ],
             options={
-                'ordering': ('id',),
+                "ordering": ("id",),
             },
         ),
         migrations.AddIndex(
-            model_name='order',
-            index=models.Index(django.db.models.functions.text.Lower('email'), name='order_email'),
+            model_name="order",
+            index=models.Index(django.db.models.functions.text.Lower("email"), name="order_email"),
         ),
         migrations.AddIndex(
-            model_name='order',
-            index=models.Index(models.F('event'), models.F('placed_at'), name='order_event'),
+            model_name="order",
+            index=models.Index(models.F("event"), models.F("placed_at"), name="order_event"),
         ),
         migrations.AddConstraint(
-            model_name='stock',
-            constraint=models.CheckConstraint(condition=models.Q(('taken__gte', 0), ('taken__lte', models.F('capacity'))), name='stock_within_capacity'),
+            model_name="stock",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("taken__gte", 0), ("taken__lte", models.F("capacity"))),
+                name="stock_within_capacity",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tickettype',
-            constraint=models.UniqueConstraint(models.F('event'), models.F('name'), name='ticket_type_name'),
+            model_name="tickettype",
+            constraint=models.UniqueConstraint(
+                models.F("event"), models.F("name"), name="ticket_type_name"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tickettype',
-            constraint=models.CheckConstraint(condition=models.Q(('price__gte', 0)), name='ticket_type_price'),
+            model_name="tickettype",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("price__gte", 0)), name="ticket_type_price"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tickettype',
-            constraint=models.CheckConstraint(condition=models.Q(('max_per_order__gte', 1)), name='ticket_type_max'),
+            model_name="tickettype",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("max_per_order__gte", 1)), name="ticket_type_max"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='orderline',
-            constraint=models.UniqueConstraint(models.F('order'), models.F('ticket_type'), name='order_line_type'),
+            model_name="orderline",
+            constraint=models.UniqueConstraint(
+                models.F("order"), models.F("ticket_type"), name="order_line_type"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='orderline',
-            constraint=models.CheckConstraint(condition=models.Q(('quantity__gte', 1)), name='order_line_quantity'),
+            model_name="orderline",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("quantity__gte", 1)), name="order_line_quantity"
+            ),
         ),
     ]

@@ -11,8 +11,8 @@ from jobs.outbox import enqueue
 from jobs.runner import Outcome
 from jobs.testing import drain, enqueued
 from orders.models import Order, OrderStatus
-from tests.conftest import MailFolder
-from tests.people import TicketTypeFactory, buy
+from tests.conftest import Arm, MailFolder
+from tests.people import new_type, buy
 from tickets.models import Delivery, Ticket, TicketFile
 from tickets.services import ticket_storage
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_an_order_ends_with_tickets_one_file_and_one_email(mailbox: MailFolder) -> None:
-    order = buy(TicketTypeFactory(), 3)
+    order = buy(new_type(), 3)
     assert drain() == [Outcome.PROCESSED, Outcome.PROCESSED]
     assert Ticket.objects.filter(order_id=order.id).count() == 3
     file = TicketFile.objects.get(order_id=order.id)
@@ -33,7 +33,7 @@ def test_an_order_ends_with_tickets_one_file_and_one_email(mailbox: MailFolder) 
 
 
 def test_an_order_refunded_before_the_render_gets_no_tickets(mailbox: MailFolder) -> None:
-    order = buy(TicketTypeFactory())
+    order = buy(new_type())
     Order.objects.filter(pk=order.id).update(status=OrderStatus.REFUNDED)
     drain()
     assert not Ticket.objects.exists()
@@ -41,8 +41,10 @@ def test_an_order_refunded_before_the_render_gets_no_tickets(mailbox: MailFolder
     assert ProcessedJob.objects.get().result == "nothing to do"
 
 
-def test_an_order_refunded_while_it_renders_gets_no_tickets(at_failpoint, mailbox) -> None:  # type: ignore[no-untyped-def]
-    order = buy(TicketTypeFactory())
+def test_an_order_refunded_while_it_renders_gets_no_tickets(
+    at_failpoint: Arm, mailbox: MailFolder
+) -> None:
+    order = buy(new_type())
 
     def refund(place: str) -> None:
         if place == "runner.before_effects/render_tickets":
@@ -56,7 +58,7 @@ def test_an_order_refunded_while_it_renders_gets_no_tickets(at_failpoint, mailbo
 
 
 def test_a_second_job_for_the_same_order_changes_nothing(mailbox: MailFolder) -> None:
-    order = buy(TicketTypeFactory(), 2)
+    order = buy(new_type(), 2)
     drain()
     before = list(Ticket.objects.values_list("token", "issued_at"))
     for kind in ("render_tickets", "email_tickets"):
@@ -68,8 +70,10 @@ def test_a_second_job_for_the_same_order_changes_nothing(mailbox: MailFolder) ->
     assert len(mailbox.messages()) == 1
 
 
-def test_a_job_that_lost_the_race_throws_its_tokens_away(at_failpoint, mailbox) -> None:  # type: ignore[no-untyped-def]
-    order = buy(TicketTypeFactory())
+def test_a_job_that_lost_the_race_throws_its_tokens_away(
+    at_failpoint: Arm, mailbox: MailFolder
+) -> None:
+    order = buy(new_type())
     inner: list[Outcome] = []
 
     def overtake(place: str) -> None:
@@ -90,6 +94,6 @@ def test_a_job_that_lost_the_race_throws_its_tokens_away(at_failpoint, mailbox) 
 
 
 def test_the_email_job_is_enqueued_in_the_commit_of_the_tickets() -> None:
-    order = buy(TicketTypeFactory())
+    order = buy(new_type())
     assert enqueued("render_tickets") == [{"order_id": order.id}]
     assert enqueued("email_tickets") == []

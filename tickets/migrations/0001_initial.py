@@ -5,77 +5,156 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('orders', '0001_initial'),
+        ("orders", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='TicketFile',
+            name="TicketFile",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('order_version', models.PositiveIntegerField()),
-                ('template_revision', models.PositiveIntegerField()),
-                ('name', models.CharField(max_length=120)),
-                ('sha256', models.CharField(max_length=64)),
-                ('size', models.PositiveIntegerField()),
-                ('outbox_id', models.BigIntegerField()),
-                ('order', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='files', to='orders.order')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("order_version", models.PositiveIntegerField()),
+                ("template_revision", models.PositiveIntegerField()),
+                ("name", models.CharField(max_length=120)),
+                ("sha256", models.CharField(max_length=64)),
+                ("size", models.PositiveIntegerField()),
+                ("outbox_id", models.BigIntegerField()),
+                (
+                    "order",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="files",
+                        to="orders.order",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Delivery',
+            name="Delivery",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('tickets', 'tickets')], max_length=20)),
-                ('generation', models.PositiveIntegerField(default=1)),
-                ('recipient', models.EmailField(max_length=254)),
-                ('message_id', models.CharField(max_length=200)),
-                ('idempotency_key', models.CharField(max_length=200, unique=True)),
-                ('subject', models.CharField(max_length=250)),
-                ('text', models.TextField()),
-                ('html', models.TextField()),
-                ('calendar', models.TextField()),
-                ('state', models.CharField(choices=[('queued', 'queued'), ('sent', 'sent'), ('uncertain', 'uncertain'), ('failed', 'failed')], default='queued', max_length=10)),
-                ('provider_id', models.CharField(blank=True, default='', max_length=200)),
-                ('first_try_at', models.DateTimeField()),
-                ('settled_at', models.DateTimeField(null=True)),
-                ('outbox_id', models.BigIntegerField()),
-                ('order', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='deliveries', to='orders.order')),
-                ('file', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='tickets.ticketfile')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("kind", models.CharField(choices=[("tickets", "tickets")], max_length=20)),
+                ("generation", models.PositiveIntegerField(default=1)),
+                ("recipient", models.EmailField(max_length=254)),
+                ("message_id", models.CharField(max_length=200)),
+                ("idempotency_key", models.CharField(max_length=200, unique=True)),
+                ("subject", models.CharField(max_length=250)),
+                ("text", models.TextField()),
+                ("html", models.TextField()),
+                ("calendar", models.TextField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("sent", "sent"),
+                            ("uncertain", "uncertain"),
+                            ("failed", "failed"),
+                        ],
+                        default="queued",
+                        max_length=10,
+                    ),
+                ),
+                ("provider_id", models.CharField(blank=True, default="", max_length=200)),
+                ("first_try_at", models.DateTimeField()),
+                ("settled_at", models.DateTimeField(null=True)),
+                ("outbox_id", models.BigIntegerField()),
+                (
+                    "order",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="deliveries",
+                        to="orders.order",
+                    ),
+                ),
+                (
+                    "file",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to="tickets.ticketfile"
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'deliveries',
+                "verbose_name_plural": "deliveries",
             },
         ),
         migrations.CreateModel(
-            name='Ticket',
+            name="Ticket",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('seq', models.PositiveSmallIntegerField()),
-                ('holder_name', models.CharField(max_length=1000)),
-                ('token', models.CharField(max_length=26, unique=True)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('status', models.CharField(choices=[('valid', 'valid'), ('void', 'void')], default='valid', max_length=5)),
-                ('issued_at', models.DateTimeField()),
-                ('outbox_id', models.BigIntegerField()),
-                ('order', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tickets', to='orders.order')),
-                ('ticket_type', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='orders.tickettype')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("seq", models.PositiveSmallIntegerField()),
+                ("holder_name", models.CharField(max_length=1000)),
+                ("token", models.CharField(max_length=26, unique=True)),
+                ("version", models.PositiveIntegerField(default=1)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[("valid", "valid"), ("void", "void")],
+                        default="valid",
+                        max_length=5,
+                    ),
+                ),
+                ("issued_at", models.DateTimeField()),
+                ("outbox_id", models.BigIntegerField()),
+                (
+                    "order",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="tickets",
+                        to="orders.order",
+                    ),
+                ),
+                (
+                    "ticket_type",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to="orders.tickettype"
+                    ),
+                ),
             ],
             options={
-                'ordering': ('order_id', 'seq'),
-                'constraints': [models.UniqueConstraint(models.F('order'), models.F('seq'), name='ticket_order_seq')],
+                "ordering": ("order_id", "seq"),
+                "constraints": [
+                    models.UniqueConstraint(
+                        models.F("order"), models.F("seq"), name="ticket_order_seq"
+                    )
+                ],
             },
         ),
         migrations.AddConstraint(
-            model_name='ticketfile',
-            constraint=models.UniqueConstraint(models.F('order'), models.F('order_version'), models.F('template_revision'), name='ticket_file_version'),
+            model_name="ticketfile",
+            constraint=models.UniqueConstraint(
+                models.F("order"),
+                models.F("order_version"),
+                models.F("template_revision"),
+                name="ticket_file_version",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='delivery',
-            constraint=models.UniqueConstraint(models.F('order'), models.F('kind'), models.F('generation'), models.F('recipient'), name='delivery_message'),
+            model_name="delivery",
+            constraint=models.UniqueConstraint(
+                models.F("order"),
+                models.F("kind"),
+                models.F("generation"),
+                models.F("recipient"),
+                name="delivery_message",
+            ),
         ),
     ]

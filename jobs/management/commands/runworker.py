@@ -39,7 +39,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--name", type=_name, default=socket.gethostname(), help="the consumer, one live worker each"
+            "--name",
+            type=_name,
+            default=socket.gethostname(),
+            help="the consumer, one live worker each",
         )
         parser.add_argument("--slots", type=_number(1, 100), default=8, help="jobs at once")
         parser.add_argument(
@@ -49,7 +52,9 @@ class Command(BaseCommand):
             help="processes for CPU work; 0 computes in the slots' threads",
         )
         parser.add_argument("--grace", type=_number(0, 3600), default=30, help="seconds to finish")
-        parser.add_argument("--metrics-port", type=_number(1, 65535), help="serve /metrics, loopback")
+        parser.add_argument(
+            "--metrics-port", type=_number(1, 65535), help="serve /metrics, loopback"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["metrics_port"]:

@@ -1,0 +1,215 @@
+"""One job, whatever its handler does: an outcome, and effects once."""
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+from django.db import OperationalError, connection, transaction
+
+from jobs.job import Job
+from jobs.models import OutboxRow, ProcessedJob
+from jobs.outbox import AlreadyProcessed, DueRow, enqueue, lock_due, mark_relayed
+from jobs.pool import Pool
+from jobs.registry import kind_named, parse_entry
+from jobs.runner import Outcome, run_job
+from jobs.testing import drain
+from tests.conftest import Register
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@dataclass(frozen=True)
+class Args:
+    number: int
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def put(name: str = "example") -> int:
+    with transaction.atomic():
+        return enqueue(name, number=1)
+
+
+def test_effects_and_processed_row_are_one_commit(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        with job.effects():
+            enqueue("follow_up", number=job.args.number)
+
+    @kind("follow_up")
+    def follow_up(job: Job[Args]) -> None:
+        with job.effects():
+            job.nothing_to_do()
+
+    put()
+    assert drain() == [Outcome.PROCESSED, Outcome.PROCESSED]
+    assert list(ProcessedJob.objects.order_by("outbox_id").values_list("kind", "result")) == [
+        ("example", "done"),
+        ("follow_up", "nothing to do"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("boom"),
+        ValueError("with a \0 in it and half a pair \ud800"),
+        ValueError("x" * 5_000_000),
+        Unspeakable(),
+        ExceptionGroup("many", [ValueError("one")]),
+        KeyboardInterrupt(),
+        SystemExit(1),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_handler_raises_is_one_more_attempt_later(
+    kind: Register, error: BaseException
+) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        with job.effects():
+            raise error
+
+    row = put()
+    assert drain() == [Outcome.RETRY]
+    found = OutboxRow.objects.get(pk=row)
+    assert found.attempts == 1
+    assert type(error).__name__ in found.last_error
+    assert len(found.last_error) <= 2048
+    assert not ProcessedJob.objects.exists()
+
+
+def test_a_handler_without_effects_has_failed(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        pass
+
+    put()
+    assert drain() == [Outcome.RETRY]
+    assert "EffectsMissing" in OutboxRow.objects.get().last_error
+
+
+def test_a_handler_that_swallows_the_error_of_its_effects_has_failed(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        try:
+            with job.effects():
+                raise ValueError("inside")
+        except ValueError:
+            pass
+
+    put()
+    assert drain() == [Outcome.RETRY]
+
+
+def test_an_error_after_the_commit_does_not_run_the_job_again(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        with job.effects():
+            pass
+        raise ValueError("too late to matter")
+
+    put()
+    assert drain() == [Outcome.PROCESSED]
+
+
+def publish() -> DueRow:
+    with transaction.atomic():
+        [row] = lock_due(10)
+        mark_relayed({row.id: "1-1"})
+    return row
+
+
+def run(row: DueRow) -> Outcome:
+    fields = [(name.encode(), value.encode()) for name, value in row.fields().items()]
+    return run_job(parse_entry(fields), "1-1", kind_named(row.kind), "test", Pool(0))
+
+
+def test_a_second_delivery_changes_nothing_even_if_the_handler_swallows_it(kind: Register) -> None:
+    ran: list[int] = []
+
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        try:
+            with job.effects():
+                ran.append(job.outbox_id)
+        except AlreadyProcessed:
+            pass
+
+    put()
+    row = publish()
+    assert [run(row), run(row)] == [Outcome.PROCESSED, Outcome.ALREADY_PROCESSED]
+    assert len(ran) == 1
+
+
+def test_two_deliveries_at_once_have_one_effect(kind: Register) -> None:
+    ran: list[int] = []
+    both = threading.Barrier(2, timeout=10)
+
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        both.wait()
+        with job.effects():
+            ran.append(job.outbox_id)
+
+    put()
+    row = publish()
+    outcomes: list[Outcome] = []
+    threads = [threading.Thread(target=lambda: outcomes.append(run(row))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcome.value for outcome in outcomes) == ["done", "duplicate"]
+    assert len(ran) == 1
+
+
+def test_a_commit_that_raised_though_it_happened_is_done(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        with job.effects():
+            pass
+        job.desk.committed = False  # type: ignore[union-attr]
+        raise OperationalError("server closed the connection unexpectedly")
+
+    put()
+    assert drain() == [Outcome.PROCESSED]
+    assert ProcessedJob.objects.count() == 1
+
+
+def test_an_outage_decides_nothing_and_counts_no_attempt(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    put()
+    assert run(publish()) is Outcome.UNDECIDED
+    found = OutboxRow.objects.get()
+    assert (found.attempts, found.entry_id) == (0, "1-1")
+
+
+def test_an_entry_whose_row_is_somebody_elses_is_refused(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        with job.effects():
+            pass
+
+    put()
+    row = publish()
+    OutboxRow.objects.update(request_id="restored-from-a-backup")
+    assert run(row) is Outcome.REFUSED
+    assert OutboxRow.objects.exists()
+
+
+def test_nothing_to_do_outside_of_effects_is_an_error(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        job.nothing_to_do()
+
+    put()
+    assert drain() == [Outcome.RETRY]
+    assert "inside effects()" in OutboxRow.objects.get().last_error

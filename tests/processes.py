@@ -1,0 +1,155 @@
+"""The real processes of the product, started by tests: gunicorn, relay, workers."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+from django.conf import settings
+from django.db import connection
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 60.0
+
+
+def wait_for[T](condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
+    """The first true answer of `condition`, asked every 20 ms. Fails the test after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (answer := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:g} s in vain for: {what}")
+        time.sleep(0.02)
+    return answer
+
+
+def free_port() -> int:
+    """A TCP port of the loopback that nobody uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Process:
+    """One running process of the product, on the test's database and stream."""
+
+    def __init__(self, folder: Path, name: str, *command: str, **environment: str) -> None:
+        self.name = name
+        self.log_file = folder / f"{name}-{time.monotonic_ns()}.log"
+        with self.log_file.open("wb") as log:
+            self.popen = subprocess.Popen(
+                [sys.executable, *command],
+                cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
+                env={**_environment(), **environment},
+            )  # fmt: skip
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.kill()
+        if kind is not None:
+            print(f"--- {self.name} ---\n{self.log()[-6000:]}")
+
+    def log(self) -> str:
+        """All that it has written."""
+        return self.log_file.read_text(errors="replace")
+
+    def said(self, text: str, times: int = 1) -> bool:
+        """Whether it has written `text` (so often)."""
+        return self.log().count(text) >= times
+
+    def wait_until_said(self, text: str) -> None:
+        """Wait for `text` in its log; fails at once where the process has ended."""
+        wait_for(
+            lambda: self.said(text) or self.popen.poll() is not None, f"{text!r} by {self.name}"
+        )
+        assert self.said(text), f"{self.name} ended with {self.popen.returncode}:\n{self.log()}"
+
+    def signal(self, number: int) -> None:
+        """Send one signal to the process alone."""
+        self.popen.send_signal(number)
+
+    def ended(self, seconds: float = PATIENCE) -> int:
+        """Wait for its end and return its exit code, negative for a signal."""
+        return self.popen.wait(seconds)
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.ended()
+
+    def kill(self) -> None:
+        """SIGKILL to it and its children; nothing where it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait(PATIENCE)
+
+
+def _environment() -> dict[str, str]:
+    address = dict(connection.settings_dict)
+    host = f"{address['HOST']}:{address['PORT']}"
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "stagedoor.settings.testing",
+        "DATABASE_URL": f"postgres://{address['USER']}:{address['PASSWORD']}@{host}/{address['NAME']}",
+        "VAR_DIR": str(settings.VAR_DIR),
+        "PYTHONUNBUFFERED": "1",
+        # A killed worker's name is free again after 2 s instead of 20.
+        "JOBS_NAME_TTL": "2",
+    }
+
+
+class Product:
+    """Starts the parts of the product; every one of them is killed at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stack = contextlib.ExitStack()
+
+    def relay(self, **environment: str) -> Process:
+        """A relay."""
+        return self._start("relay", "manage.py", "relay", **environment)
+
+    def worker(self, name: str = "worker-1", *options: str, **environment: str) -> Process:
+        """A worker with one render process."""
+        command = ("manage.py", "runworker", "--name", name, "--render-processes", "1", *options)
+        return self._start(name, *command, **environment)
+
+    def web(self, port: int, **environment: str) -> Process:
+        """gunicorn with one process and four threads, answering when this returns."""
+        process = self._start(
+            "web", "-m", "gunicorn", "stagedoor.wsgi", "--bind", f"127.0.0.1:{port}",
+            "--threads", "4", **environment,
+        )  # fmt: skip
+        wait_for(lambda: _answers(port) or process.popen.poll() is not None, "an answer of web")
+        return process
+
+    def _start(self, name: str, *command: str, **environment: str) -> Process:
+        return self.stack.enter_context(Process(self.folder, name, *command, **environment))
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(urllib.error.URLError, ConnectionError):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
+            return bool(answer.status == 200)
+    return False
+
+
+def product(folder: Path) -> Iterator[Product]:
+    """For a fixture: a product in `folder` whose processes end with the test."""
+    made = Product(folder)
+    with made.stack:
+        yield made

@@ -1,0 +1,1 @@
+"""Stories: whole ways through the product, with its real processes."""

@@ -1,0 +1,119 @@
+"""Every arrow of the way is cut once by SIGKILL; afterwards all is done, and done once.
+
+A process of the product ends itself at a failpoint, leaves a mark, and is started again.
+"""
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis as redis_client
+
+from jobs.failpoint import FAILPOINTS
+from jobs.models import OutboxRow, ProcessedJob
+from orders.models import Order
+from tests.conftest import MailFolder
+from tests.people import buy, new_event, new_type
+from tests.processes import Process, Product, free_port, wait_for
+from tests.stories.test_whole_way import Browser
+from tickets.models import Delivery, Ticket, TicketFile
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HIT: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A failpoint, armed in one process by its environment."""
+
+    place: str
+    mark: Path
+
+    def environment(self) -> dict[str, str]:
+        """What arms it."""
+        return {"FAILPOINT": self.place, "FAILPOINT_MARK": str(self.mark)}
+
+    def was_hit_by(self, process: Process) -> None:
+        """Assert that the process killed itself there."""
+        assert process.ended() == -signal.SIGKILL
+        assert self.mark.read_text().strip() == self.place
+        HIT.add(self.place.partition("/")[0])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _every_failpoint_was_hit(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    chosen = {item.originalname for item in request.session.items if item.path == request.path}
+    if chosen >= {"test_the_relay_dies", "test_the_web_process_dies", "test_the_worker_dies"}:
+        assert set(FAILPOINTS) == HIT
+
+
+def check_all_is_done_once(mailbox: MailFolder, tickets: int) -> None:
+    wait_for(lambda: not OutboxRow.objects.exists(), "an empty outbox")
+    assert ProcessedJob.objects.count() == 2
+    assert sorted(ProcessedJob.objects.values_list("kind", flat=True)) == [
+        "email_tickets",
+        "render_tickets",
+    ]
+    assert Ticket.objects.filter(status="valid").count() == tickets
+    assert TicketFile.objects.count() == 1
+    assert Delivery.objects.get().state == "sent"
+    assert len(mailbox.messages()) == 1
+
+
+def nothing_pending(redis: redis_client.Redis) -> bool:
+    return bool(redis.xpending("jobs", "workers")["pending"] == 0)
+
+
+@pytest.mark.parametrize("kind", ["render_tickets", "email_tickets"])
+@pytest.mark.parametrize(
+    "place",
+    ["runner.before_effects", "runner.moved", "runner.before_commit", "runner.committed"],
+)
+def test_the_worker_dies(
+    place: str, kind: str, product: Product, redis: redis_client.Redis, mailbox: MailFolder,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    cut = Cut(f"{place}/{kind}", tmp_path / "mark")
+    product.relay()
+    buy(new_type(), 2)
+    cut.was_hit_by(product.worker(**cut.environment()))
+    product.worker(**cut.environment())
+    check_all_is_done_once(mailbox, tickets=2)
+    wait_for(lambda: nothing_pending(redis), "every entry acknowledged")
+
+
+def test_the_relay_dies(
+    product: Product, redis: redis_client.Redis, mailbox: MailFolder, tmp_path: Path
+) -> None:
+    cut = Cut("relay.appended/render_tickets", tmp_path / "mark")
+    buy(new_type(), 2)
+    cut.was_hit_by(product.relay(**cut.environment()))
+    assert redis.xlen("jobs") == 1
+    product.relay(**cut.environment())
+    product.worker()
+    check_all_is_done_once(mailbox, tickets=2)
+    assert redis.xlen("jobs") == 3
+    wait_for(lambda: nothing_pending(redis), "every entry acknowledged")
+
+
+def test_the_web_process_dies(product: Product, mailbox: MailFolder, tmp_path: Path) -> None:
+    """gunicorn starts its process again; the buyer's second press finds the order placed."""
+    cut = Cut("enqueue.committed", tmp_path / "mark")
+    kind = new_type(event=new_event(slug="cut"))
+    port = free_port()
+    product.web(port, **cut.environment())
+    browser = Browser(port)
+    form = browser.form("cut", name="Ada", email="ada@example.org", **{f"quantity-{kind.pk}": "2"})
+    with pytest.raises(OSError, match=r"closed|reset|urlopen"):
+        browser.send(form)
+    assert cut.mark.read_text().strip() == cut.place
+    HIT.add(cut.place)
+    code = Order.objects.get().code
+    product.relay()
+    product.worker()
+    assert f"/orders/{code}/" in browser.send(form)
+    check_all_is_done_once(mailbox, tickets=2)
+    assert Order.objects.count() == 1

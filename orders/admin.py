@@ -34,7 +34,7 @@ class EventAdmin(admin.ModelAdmin[Event]):
     list_display = ("title", "starts_there", "venue", "status", "sold", "capacity_link")
     list_filter = ("status",)
     search_fields = ("title", "venue", "slug")
-    prepopulated_fields = {"slug": ("title",)}  # noqa: RUF012
+    prepopulated_fields = {"slug": ("title",)}
     date_hierarchy = "starts_at"
     actions = ("publish", "close")
     readonly_fields = ("status",)
@@ -63,7 +63,8 @@ class EventAdmin(admin.ModelAdmin[Event]):
     def capacity_link(self, event: Event) -> str:
         """To the page that changes the capacity."""
         return format_html(
-            '<a href="{}">Change capacity</a>', reverse("admin:orders_event_capacity", args=[event.pk])
+            '<a href="{}">Change capacity</a>',
+            reverse("admin:orders_event_capacity", args=[event.pk]),
         )
 
     @admin.action(description="Publish: put on sale", permissions=["publish"])

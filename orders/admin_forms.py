@@ -8,9 +8,22 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from .models import Event, Stock, TicketType
-from .wallclock import NoSuchTime, TwiceThatDay, WallClockFormField, instant
+from .names import NameRefused, printable
+from .wallclock import NoSuchTime, TwiceThatDay, WallClockFormField, instant, valid_zone
 
 CAPACITY_LIMIT = 1_000_000
+PRICE_LIMIT = 10**12
+"""Minor units. A total of many still fits its column."""
+MOST_PER_ORDER = 100
+"""Tickets of one type: an order is one PDF with a page for each."""
+
+
+def _printable(text: str) -> str:
+    """`text` as tickets and subjects can carry it; raises ValidationError."""
+    try:
+        return printable(text)
+    except NameRefused as refusal:
+        raise ValidationError(str(refusal)) from refusal
 
 
 class EventForm(forms.ModelForm[Event]):
@@ -22,7 +35,8 @@ class EventForm(forms.ModelForm[Event]):
     class Meta:
         model = Event
         fields = (
-            "title", "slug", "venue", "tz", "starts_local", "starts_fold", "doors_minutes", "currency",
+            "title", "slug", "venue", "tz", "starts_local", "starts_fold", "doors_minutes",
+            "currency",
         )  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -31,6 +45,20 @@ class EventForm(forms.ModelForm[Event]):
             for name in ("sale_opens", "sale_closes"):
                 moment: datetime = getattr(self.instance, f"{name}_at")
                 self.initial[name] = moment.astimezone(self.instance.zone).replace(tzinfo=None)
+
+    def clean_title(self) -> str:
+        """The title as it will be printed."""
+        return _printable(self.cleaned_data["title"])
+
+    def clean_venue(self) -> str:
+        """The venue as it will be printed."""
+        return _printable(self.cleaned_data["venue"])
+
+    def clean_tz(self) -> str:
+        """A zone that exists: the model would look only after the instants were worked out."""
+        zone: str = self.cleaned_data["tz"]
+        valid_zone(zone)
+        return zone
 
     def clean(self) -> dict[str, Any]:
         """Work the instants out of the wall clocks; refuses times that a zone skips or repeats."""
@@ -68,6 +96,13 @@ class TicketTypeForm(forms.ModelForm[TicketType]):
         help_text="For a new type; later on the page “Change capacity”.",
     )
 
+    price = forms.IntegerField(
+        min_value=0,
+        max_value=PRICE_LIMIT,
+        help_text="In minor units: 4250 is 42.50 EUR.",
+    )
+    max_per_order = forms.IntegerField(min_value=1, max_value=MOST_PER_ORDER, initial=8)
+
     class Meta:
         model = TicketType
         fields = ("name", "price", "max_per_order", "sort")
@@ -76,6 +111,10 @@ class TicketTypeForm(forms.ModelForm[TicketType]):
         super().__init__(*args, **kwargs)
         if self.instance.pk:
             self.fields["capacity"].disabled = True
+
+    def clean_name(self) -> str:
+        """The name as it will be printed."""
+        return _printable(self.cleaned_data["name"])
 
     def clean_capacity(self) -> int | None:
         """A new type needs one."""
@@ -104,12 +143,14 @@ class CapacityForm(forms.Form):
                 min_value=0,
                 max_value=CAPACITY_LIMIT,
                 initial=kind.stock.capacity,
+                show_hidden_initial=True,
                 help_text=f"{kind.stock.taken} taken",
             )
 
     def changes(self) -> Iterator[tuple[TicketType, int]]:
         """The types whose number is another than it was when the form was read."""
         for kind in self.types:
-            capacity = self.cleaned_data[f"capacity-{kind.pk}"]
-            if capacity != kind.stock.capacity:
-                yield kind, capacity
+            name = f"capacity-{kind.pk}"
+            # Compared with what the page showed: a colleague may have changed another one since.
+            if name in self.changed_data:
+                yield kind, self.cleaned_data[name]

@@ -14,6 +14,10 @@ from .services import Wish
 
 KEY_SALT = "orders.order_key"
 PREFIX = "quantity-"
+FOREIGN_KEY = (
+    "This form was not made for this browser, or its cookie is gone. Please check the form and "
+    "send it once more."
+)
 
 
 def new_order_key(buyer: str) -> str:
@@ -22,7 +26,7 @@ def new_order_key(buyer: str) -> str:
 
 
 class OrderForm(forms.Form):
-    """The form of one event. `buyer` is the value of the signed cookie; empty without one."""
+    """The form of one event. `buyer` is the value of the signed cookie, or of a new one."""
 
     order_key = forms.CharField(widget=forms.HiddenInput)
     name = forms.CharField(
@@ -42,7 +46,7 @@ class OrderForm(forms.Form):
     def __init__(
         self, event: Event, types: Sequence[TicketType], buyer: str, data: Any = None
     ) -> None:
-        super().__init__(data, initial={"order_key": new_order_key(buyer)} if buyer else None)
+        super().__init__(data, initial={"order_key": new_order_key(buyer)})
         self.event = event
         self.types = types
         self.buyer = buyer
@@ -71,17 +75,13 @@ class OrderForm(forms.Form):
                 self.cleaned_data["order_key"]
             )
         except signing.BadSignature as error:
-            # A fresh key, or the page that shows this message would be refused again.
-            self.data = self.data.copy()
-            self.data["order_key"] = new_order_key(self.buyer) if self.buyer else ""
-            raise ValidationError(
-                "This form was not made for this browser or its cookie is gone. Please check the "
-                "form and send it once more."
-            ) from error
+            raise ValidationError(FOREIGN_KEY) from error
 
     def clean(self) -> dict[str, Any]:
         """All together: known ticket types, at least one ticket."""
         cleaned = super().clean() or self.cleaned_data
+        if "order_key" in self.errors:
+            self._renew_key()
         unknown = {name for name in self.data if name.startswith(PREFIX)} - self.fields.keys()
         if unknown:
             raise ValidationError("This event has no such ticket type. Please choose again.")
@@ -89,6 +89,12 @@ class OrderForm(forms.Form):
         if not broken and not self._quantities():
             raise ValidationError("Choose at least one ticket.")
         return cleaned
+
+    def _renew_key(self) -> None:
+        # The page that shows the message would be refused again with the old one.
+        self.errors["order_key"] = self.error_class([FOREIGN_KEY])
+        self.data = self.data.copy()
+        self.data["order_key"] = new_order_key(self.buyer)
 
     def _quantities(self) -> dict[int, int]:
         found = {kind.pk: self.cleaned_data.get(f"{PREFIX}{kind.pk}") for kind in self.types}

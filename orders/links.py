@@ -1,4 +1,4 @@
-"""The secret link of an order: derived, never stored; only its digest is looked up (selling.md §4)."""
+"""The secret link of an order: derived, never stored; looked up by its digest (selling.md §4)."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Tables of selling: events, ticket types, places, orders. Only `services` writes stock and orders."""
+"""Tables of selling: events, ticket types, places, orders. `services` alone writes the last two."""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -124,7 +124,8 @@ class Stock(models.Model):
         verbose_name_plural = "stock"
         constraints = [
             models.CheckConstraint(
-                condition=Q(taken__gte=0) & Q(taken__lte=F("capacity")), name="stock_within_capacity"
+                condition=Q(taken__gte=0) & Q(taken__lte=F("capacity")),
+                name="stock_within_capacity",
             ),
         ]
 

@@ -32,9 +32,19 @@ def clean_name(text: str) -> str:
     """Return `text` in NFC, trimmed, each run of spaces, tabs and line ends made one space.
 
     Joiners (ZWJ, ZWNJ) stay: emoji families and Persian names are spelt with them. Raises
-    NameRefused when the name is empty or invisible, longer than 80 letters as readers count them or
-    1,000 code points, or has a control character, NUL, half a surrogate pair, a noncharacter, or
-    one of U+202A to U+202E and U+2066 to U+2069, which change the direction of the text around it.
+    NameRefused when the name is longer than 80 letters as readers count them, or as `printable`.
+    """
+    name = printable(text)
+    _refuse_long(name)
+    return name
+
+
+def printable(text: str) -> str:
+    """Return `text` as `clean_name` does, of any length up to 1,000 code points.
+
+    Raises NameRefused when it is empty or invisible, longer than that, or has a control character,
+    NUL, half a surrogate pair, a noncharacter, or one of U+202A to U+202E and U+2066 to U+2069,
+    which change the direction of the text around it.
     """
     trimmed = _SPACE.sub(" ", text).strip(" ")
     # Before NFC, whose ordering of combining marks takes quadratic time on a flood of them.
@@ -42,7 +52,6 @@ def clean_name(text: str) -> str:
     _refuse_unprintable(trimmed)
     name = unicodedata.normalize("NFC", trimmed)
     _refuse_flood(name)
-    _refuse_long(name)
     return name
 
 

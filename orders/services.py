@@ -97,6 +97,8 @@ def place_order(wish: Wish) -> PlacedOrder:
 def _types_with_places(wish: Wish) -> dict[int, TicketType]:
     found = TicketType.objects.filter(event=wish.event, pk__in=wish.quantities)
     types = {kind.pk: kind for kind in found.select_related("stock")}
+    if len(types) < len(wish.quantities):
+        raise NotOnSale("These tickets are not sold any more.")
     left = {pk: types[pk].stock.left for pk in wish.quantities}
     short = {pk: places for pk, places in left.items() if places < wish.quantities[pk]}
     # A cheap look without a lock refuses what is plainly sold out; the UPDATE later decides.
@@ -119,20 +121,13 @@ def refuse_unless_on_sale(event: Event) -> None:
         raise NotOnSale(f"The sale opens on {opens:%d %B %Y at %H:%M} ({event.tz}).")
 
 
-def _next_order_id() -> int:
-    # The link's secret is made of the id, and its digest goes into the row with the INSERT.
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nextval(pg_get_serial_sequence('orders_order', 'id'))")
-        return int(cursor.fetchone()[0])
-
-
 def _place(wish: Wish, types: Mapping[int, TicketType]) -> PlacedOrder:
     new = _new_order()
     with transaction.atomic(durable=True):
-        if not _insert_order(wish, new, sum(types[pk].price * n for pk, n in wish.quantities.items())):
-            twin = _twin(wish)
-            assert twin is not None, "the row that was in conflict is committed"
-            return twin
+        if not _insert_order(
+            wish, new, sum(types[pk].price * n for pk, n in wish.quantities.items())
+        ):
+            return _first_of(wish)
         OrderLine.objects.bulk_create(_lines(wish, types, new.id))
         enqueue("render_tickets", subject=f"order:{new.id}", order_id=new.id)
         _take_places(wish.quantities, types)
@@ -189,7 +184,16 @@ def _take_places(quantities: Mapping[int, int], types: Mapping[int, TicketType])
 
 
 def _places_left(pk: int) -> int:
-    return Stock.objects.values_list(F("capacity") - F("taken"), flat=True).get(pk=pk)
+    # The box office may have taken the whole type away at this very moment.
+    stock = Stock.objects.filter(pk=pk).first()
+    return stock.left if stock else 0
+
+
+def _first_of(wish: Wish) -> PlacedOrder:
+    twin = _twin(wish)
+    if twin is None:
+        raise RuntimeError("the row that was in conflict is committed, and orders are not deleted")
+    return twin
 
 
 def _twin(wish: Wish) -> PlacedOrder | None:
@@ -204,7 +208,7 @@ def _twin(wish: Wish) -> PlacedOrder | None:
 
 
 def set_status(event_id: int, to: EventStatus) -> bool:
-    """Publish, close or cancel an event; False where its present status does not allow that."""
+    """Publish or close an event; False where its present status does not allow that."""
     allowed = {
         EventStatus.ON_SALE: (EventStatus.DRAFT, EventStatus.CLOSED),
         EventStatus.CLOSED: (EventStatus.ON_SALE,),

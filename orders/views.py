@@ -36,16 +36,11 @@ def event_page(request: HttpRequest, slug: str) -> HttpResponse:
     event = _event(slug)
     if event is None:
         return _no_event(request)
-    buyer = _buyer(request) or secrets.token_urlsafe(24)
-    response = _page(request, OrderForm(event, _types(event), buyer), 200)
-    response.set_signed_cookie(
-        BUYER_COOKIE, buyer, salt=BUYER_SALT, httponly=True, samesite="Lax",
-        secure=request.is_secure(), max_age=7 * 24 * 3600,
-    )  # fmt: skip
-    return response
+    return _page(request, OrderForm(event, _types(event), _buyer(request)), 200)
 
 
 @require_POST
+@never_cache
 def place(request: HttpRequest) -> HttpResponse:
     """`POST /orders/`: 303 to the order, or the form again (4xx) with what is wrong."""
     event = _event(request.POST.get("event", ""))
@@ -76,7 +71,7 @@ def _event(slug: str) -> Event | None:
 def _no_event(request: HttpRequest) -> HttpResponse:
     context = {
         "title": "No such event",
-        "text": "We do not sell tickets for an event of that name. Please choose one from the list.",
+        "text": "We sell no tickets for an event of that name. Please choose one from the list.",
     }
     return render(request, "error.html", context, status=404)
 
@@ -86,7 +81,8 @@ def _types(event: Event) -> list[TicketType]:
 
 
 def _buyer(request: HttpRequest) -> str:
-    return request.get_signed_cookie(BUYER_COOKIE, "", salt=BUYER_SALT) or ""
+    known = request.get_signed_cookie(BUYER_COOKIE, "", salt=BUYER_SALT)
+    return known or secrets.token_urlsafe(24)
 
 
 def _page(
@@ -105,4 +101,10 @@ def _page(
         "earlier": earlier,
         "earlier_link": _link(earlier) if earlier else "",
     }
-    return render(request, "orders/event.html", context, status=status)
+    response = render(request, "orders/event.html", context, status=status)
+    # With every form, also one that shows errors: its key is of use only with this cookie.
+    response.set_signed_cookie(
+        BUYER_COOKIE, form.buyer, salt=BUYER_SALT, httponly=True, samesite="Lax",
+        secure=request.is_secure(), max_age=7 * 24 * 3600,
+    )  # fmt: skip
+    return response

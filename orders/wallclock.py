@@ -10,14 +10,16 @@ from django.db import models
 from django.utils.dateparse import parse_datetime
 
 FORMAT = "%Y-%m-%dT%H:%M"
+FIRST_YEAR, LAST_YEAR = 1970, 9000
+"""Beyond, arithmetic with zones leaves the calendar; a year typed as 26 is 0026."""
 
 
 class NoSuchTime(ValueError):
-    """The clocks of that zone skip this time (spring); raised by `instant`."""
+    """The clocks of that zone skip this time (spring), or no event can be then; by `instant`."""
 
 
 class TwiceThatDay(ValueError):
-    """The clocks of that zone show this time twice (autumn); raised by `instant` without a choice."""
+    """The clocks of that zone show this time twice (autumn); by `instant` without a choice."""
 
 
 def instant(local: datetime, zone: str, fold: int | None = None) -> datetime:
@@ -26,8 +28,10 @@ def instant(local: datetime, zone: str, fold: int | None = None) -> datetime:
     Raises NoSuchTime and TwiceThatDay, in words for the person who typed the time.
     """
     clock = ZoneInfo(zone)
-    first, second = (local.replace(tzinfo=clock, fold=which).astimezone(UTC) for which in (0, 1))
     shown = local.strftime("%d %B %Y %H:%M")
+    if not FIRST_YEAR <= local.year <= LAST_YEAR:
+        raise NoSuchTime(f"{shown} is too far away: write the year with four digits.")
+    first, second = (local.replace(tzinfo=clock, fold=which).astimezone(UTC) for which in (0, 1))
     if first == second:
         return first
     if first.astimezone(clock).replace(tzinfo=None) != local:

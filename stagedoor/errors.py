@@ -43,11 +43,16 @@ def not_allowed(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404, the same for an unknown code, a wrong secret and a link that was revoked."""
-    return page(
+    response = page(
         request, 404, "Nothing here",
         "There is no such page. If you followed the link to your order, open it from the email "
         "once more, or write to us.",
     )  # fmt: skip
+    # Its address can be a secret link with one letter missing.
+    response.headers["Cache-Control"] = "no-store, private"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

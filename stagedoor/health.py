@@ -65,7 +65,9 @@ def _degraded() -> list[str]:
         "redis: the stream's server does not answer": _redis_answers(),
         "worker: none was seen in the last half minute": alive("worker") > 0,
         "relay: none was seen in the last half minute": alive("relay") > 0,
-        "fonts: files of tickets/fonts are missing": all((FONTS / name).is_file() for name in FONT_FILES),
+        "fonts: files of tickets/fonts are missing": all(
+            (FONTS / name).is_file() for name in FONT_FILES
+        ),
     }
     return [what for what, well in parts.items() if not well]
 

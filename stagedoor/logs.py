@@ -1,12 +1,19 @@
 """How a line of log looks: JSON in production, readable in development; ids on both."""
 
 import logging
+import re
 
 from pythonjsonlogger.json import JsonFormatter as _JsonFormatter
 
 FIELDS = (
     "action", "kind", "outbox_id", "entry_id", "result", "seconds", "method", "status",
 )  # fmt: skip
+SECRET_LINK = re.compile(r"""/o/[^/\s"'\\]+""")
+
+
+def without_secrets(text: str) -> str:
+    """`text` with the secret of every order link masked: Django logs paths of its own accord."""
+    return SECRET_LINK.sub("/o/…", text)
 
 
 class JsonFormatter(_JsonFormatter):
@@ -19,6 +26,10 @@ class JsonFormatter(_JsonFormatter):
             json_ensure_ascii=False,
         )
 
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, its secrets masked."""
+        return without_secrets(super().format(record))
+
 
 class ReadableFormatter(logging.Formatter):
     """`12:00:01 INFO  message  name=value … request=… trace=…`, for people."""
@@ -26,7 +37,11 @@ class ReadableFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+    def format(self, record: logging.LogRecord) -> str:
+        """The line (and traceback), its secrets masked."""
+        return without_secrets(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
         shown = [f"{name}={getattr(record, name)}" for name in FIELDS if hasattr(record, name)]
         if request_id := getattr(record, "request_id", ""):
             shown.append(f"request={request_id} trace={getattr(record, 'trace', '')}")

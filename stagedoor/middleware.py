@@ -1,25 +1,25 @@
 """Around every request: its ids, its line in the log, and an honest answer during an outage."""
 
 import logging
-import re
 import time
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.encoding import iri_to_uri
 
 from jobs.correlation import accept_request_id, accept_trace, correlated
 from jobs.outage import is_outage
 
 from .errors import busy
+from .logs import without_secrets
 
 logger = logging.getLogger("stagedoor.access")
 type View = Callable[[HttpRequest], HttpResponse]
 QUIET_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")
-SECRET_LINK = re.compile(r"^/o/[^/]+")
 
 
 class RequestContextMiddleware:
-    """Gives each request an id and a trace, sends the id back, and logs one line without secrets."""
+    """Gives each request an id and a trace, sends the id back, logs one line without secrets."""
 
     def __init__(self, get_response: View) -> None:
         self.get_response = get_response
@@ -36,7 +36,8 @@ class RequestContextMiddleware:
 
     @staticmethod
     def _log(request: HttpRequest, status: int, seconds: float) -> None:
-        path = SECRET_LINK.sub("/o/…", request.path)
+        # Percent-encoded: a line end in an address must not begin a line of the log.
+        path = without_secrets(iri_to_uri(request.path.replace("%", "%25")))
         level = logging.DEBUG if path.startswith(QUIET_PATHS) else logging.INFO
         fields = {"action": "request", "method": request.method, "path": path, "status": status}
         logger.log(
@@ -46,7 +47,7 @@ class RequestContextMiddleware:
 
 
 class AnswerOutagesMiddleware:
-    """Turns a database that does not answer, or a lock that is not had, into a page that says so."""
+    """Turns a database that does not answer, or a lock not had, into a page that says so."""
 
     def __init__(self, get_response: View) -> None:
         self.get_response = get_response

@@ -19,7 +19,7 @@ class DurableFileSystemStorage(FileSystemStorage):
 
     def _save(self, name: str, content: Any) -> str:
         target = Path(self.path(name))
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self._make_folder(target.parent)
         handle, draft = tempfile.mkstemp(dir=target.parent, prefix=".draft-")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -33,6 +33,14 @@ class DurableFileSystemStorage(FileSystemStorage):
             raise
         _sync_folder(target.parent)
         return name
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        self._make_folder(folder.parent)
+        folder.mkdir(mode=0o750, exist_ok=True)
+        # Or a power cut forgets the new folder, and with it what was synced inside.
+        _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The box office's page of an order: what was bought and what became of it. Nothing is edited here."""
+"""The box office's page of an order: what was bought and what became of it. Nothing is edited."""
 
 from typing import Any
 

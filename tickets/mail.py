@@ -1,6 +1,7 @@
 """The ticket email: its words, its keys, and the message that goes out."""
 
 import hashlib
+import unicodedata
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -56,13 +57,18 @@ def compose(order: Order, file: TicketFile) -> Words:
         "shop": settings.SHOP_NAME,
         "link": LINK,
     }
-    subject = f"Your tickets for {order.event.title} ({order.code})"
     return Words(
-        subject=" ".join(subject.split())[:250],
+        subject=_header(f"Your tickets for {order.event.title} ({order.code})"),
         text=render_to_string("emails/tickets.txt", context),
         html=render_to_string("emails/tickets.html", context),
         calendar=_calendar(order),
     )
+
+
+def _header(text: str) -> str:
+    # Whatever was typed in the admin: a line end would begin another header.
+    visible = "".join(" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in text)
+    return " ".join(visible.split())[:250]
 
 
 def _calendar(order: Order) -> str:

@@ -1,23 +1,26 @@
 """The pages of a placed order: its link, itself, its state as JSON, its file."""
 
+import logging
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from orders.models import Order
+
 from . import services
 from .grants import grant, granted_order, order_of_link
 
+logger = logging.getLogger(__name__)
 PRIVATE = {
     "Cache-Control": "no-store, private",
     "Referrer-Policy": "no-referrer",
     "X-Robots-Tag": "noindex",
 }
-WAITING = ("placed", "ready")
+WAITING = ("placed", "ready", "delayed")
 
 
 def private[**P](view: Callable[P, HttpResponseBase]) -> Callable[P, HttpResponseBase]:
@@ -80,15 +83,21 @@ def order_pdf(request: HttpRequest, code: str) -> HttpResponseBase:
     order = granted_order(request, code)
     progress = services.progress(order)
     if progress.file is None:
-        context: dict[str, Any] = {"order": order, "event": order.event, "progress": progress}
-        return render(request, "tickets/being_made.html", context, status=_status(progress.state))
+        return _being_made(request, order, progress.state)
+    try:
+        stored = services.ticket_storage().open(progress.file.name)
+    except FileNotFoundError:
+        logger.exception("order %s: its file is missing from the storage", order.code)
+        return _being_made(request, order, "delayed")
     return FileResponse(
-        services.ticket_storage().open(progress.file.name),
+        stored,
         as_attachment=True,
         filename=f"tickets-{order.code}.pdf",
         content_type="application/pdf",
     )
 
 
-def _status(state: str) -> int:
-    return 410 if state in ("cancelled", "refunded") else 202
+def _being_made(request: HttpRequest, order: Order, state: str) -> HttpResponse:
+    status = 410 if state in ("cancelled", "refunded") else 202
+    context = {"order": order, "state": state}
+    return render(request, "tickets/being_made.html", context, status=status)

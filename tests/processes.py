@@ -142,10 +142,11 @@ class Product:
 
 
 def _answers(port: int) -> bool:
-    with contextlib.suppress(urllib.error.URLError, ConnectionError):
+    try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
             return bool(answer.status == 200)
-    return False
+    except (urllib.error.URLError, ConnectionError):
+        return False
 
 
 def product(folder: Path) -> Iterator[Product]:

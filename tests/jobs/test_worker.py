@@ -1,0 +1,384 @@
+"""The worker's loop on a real stream: reading, sorting, acknowledging, draining, outages."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis as redis_client
+from django.conf import settings as django_settings
+from django.db import connection, transaction
+
+from jobs import relay
+from jobs.job import Job
+from jobs.models import OutboxRow, ProcessedJob
+from jobs.outbox import enqueue
+from jobs.pool import Pool
+from jobs.stream import RelayStream, WorkerStream
+from jobs.worker import Exit, Worker
+from tests import servers
+from tests.conftest import MailFolder, Register
+from tests.people import buy, new_type
+from tests.processes import Product, wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@dataclass(frozen=True)
+class Args:
+    number: int
+
+
+class Gate:
+    """Holds handlers until it is opened, and counts who came."""
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+        self.open = threading.Event()
+
+    def pass_through(self, number: int) -> None:
+        self.came.append(number)
+        assert self.open.wait(60)
+
+
+@pytest.fixture
+def gate(kind: Register) -> Gate:
+    made = Gate()
+
+    @kind("gated")
+    def gated(job: Job[Args]) -> None:
+        made.pass_through(job.args.number)
+        with job.effects():
+            pass
+
+    return made
+
+
+@pytest.fixture
+def fast(settings: Any) -> None:
+    """Short times: the shipped ones are for people."""
+    short = {"BLOCK": 1.0, "NAME_TTL": 1.0, "NAME_WAIT": 0.3, "BACKOFF_MAX": 0.5}
+    settings.JOBS = {**settings.JOBS, **short}
+
+
+@pytest.fixture
+def stream(redis: redis_client.Redis, fast: None) -> RelayStream:
+    made = RelayStream(django_settings.REDIS_URL)
+    made.ensure_group()
+    return made
+
+
+class Running:
+    """A worker in a thread of the test."""
+
+    def __init__(self, name: str, slots: int, grace: float) -> None:
+        self.exit: Exit | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._work(name, slots, grace)))
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    async def _work(self, name: str, slots: int, grace: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        stream = WorkerStream(django_settings.REDIS_URL, name)
+        self._worker = Worker(stream, Pool(0), slots=slots, grace=grace)
+        self._ready.set()
+        self.exit = await self._worker.run()
+
+    def ask_to_stop(self) -> None:
+        if not self._loop.is_closed():
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._worker.stop)
+
+    def stop(self) -> Exit | None:
+        self.ask_to_stop()
+        return self.ended()
+
+    def ended(self) -> Exit | None:
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        return self.exit
+
+
+@contextlib.contextmanager
+def working(name: str = "worker-1", slots: int = 8, grace: float = 30) -> Iterator[Running]:
+    running = Running(name, slots, grace)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def put(count: int = 1, kind: str = "gated") -> None:
+    with transaction.atomic():
+        for number in range(count):
+            enqueue(kind, number=number)
+
+
+def pending(redis: redis_client.Redis) -> int:
+    with contextlib.suppress(redis_client.ResponseError):
+        return int(redis.xpending("jobs", "workers")["pending"])
+    return 0
+
+
+def test_it_never_holds_more_entries_than_it_has_slots(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    put(20)
+    relay.step(stream, 500)
+    with working(slots=3):
+        wait_for(lambda: len(gate.came) == 3, "three running jobs")
+        assert pending(redis) == 3
+        gate.open.set()
+        wait_for(lambda: ProcessedJob.objects.count() == 20, "all jobs done")
+        wait_for(lambda: pending(redis) == 0, "all acknowledged")
+    assert len(gate.came) == 20
+
+
+def test_stopping_finishes_what_runs_and_takes_nothing_new(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    put(5)
+    relay.step(stream, 500)
+    with working(slots=2) as worker:
+        wait_for(lambda: len(gate.came) == 2, "two running jobs")
+        worker.ask_to_stop()
+        gate.open.set()
+        assert worker.ended() is Exit.DRAINED
+    assert len(gate.came) == 2
+    assert ProcessedJob.objects.count() == 2
+    assert pending(redis) == 0
+
+
+def test_what_is_unfinished_at_the_end_of_the_grace_stays_pending_and_runs_again(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    put()
+    relay.step(stream, 500)
+    with working(grace=0.1) as worker:
+        wait_for(lambda: gate.came, "a running job")
+        assert worker.stop() is Exit.UNFINISHED
+    assert pending(redis) == 1
+    with working() as worker:
+        wait_for(lambda: len(gate.came) == 2, "the job running again")
+        gate.open.set()
+        wait_for(lambda: pending(redis) == 0, "the job acknowledged")
+    assert ProcessedJob.objects.count() == 1
+
+
+def test_an_idle_worker_stops_without_waiting_for_its_blocking_read(
+    stream: RelayStream, redis: redis_client.Redis, settings: Any
+) -> None:
+    settings.JOBS = {**settings.JOBS, "BLOCK": 60.0}
+    with working() as worker:
+        wait_for(lambda: reader_is_blocked(redis), "a blocked reader")
+        worker.ask_to_stop()
+        wait_for(lambda: worker.exit is Exit.DRAINED, "the end", seconds=10)
+
+
+def reader_is_blocked(redis: redis_client.Redis) -> bool:
+    return any("b" in client["flags"] for client in redis.client_list())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"nonsense": "x"},
+        {"kind": "gated", "number": "x", "outbox_id": "1", "request_id": "", "trace": ""},
+        {"kind": b"\xff", "number": "1", "outbox_id": "1", "request_id": "", "trace": ""},
+        {"kind": "from a newer build", "outbox_id": "1", "request_id": "", "trace": ""},
+        {"kind": "gated", "number": "1", "outbox_id": "999999", "request_id": "", "trace": ""},
+    ],
+    ids=["no kind", "no number", "no UTF-8", "unknown kind", "no row"],
+)
+def test_an_entry_that_is_no_job_is_left_and_its_neighbours_are_done(
+    fields: dict[Any, Any], gate: Gate, stream: RelayStream, redis: redis_client.Redis, caplog: Any
+) -> None:
+    gate.open.set()
+    put()
+    relay.step(stream, 500)
+    redis.xadd("jobs", fields)
+    put()
+    relay.step(stream, 500)
+    with working():
+        wait_for(lambda: ProcessedJob.objects.count() == 2, "the good jobs done")
+        wait_for(lambda: pending(redis) == 1, "only the bad one pending")
+    assert [r.message for r in caplog.records if "left pending" in r.message]
+
+
+def test_an_entry_of_a_done_job_is_acknowledged_and_not_run(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    gate.open.set()
+    put()
+    relay.step(stream, 500)
+    [(_, fields)] = redis.xrange("jobs") or []
+    redis.xadd("jobs", fields)  # type: ignore[arg-type]
+    with working(slots=1):
+        wait_for(lambda: ProcessedJob.objects.exists(), "the job done")
+        wait_for(lambda: pending(redis) == 0, "both entries acknowledged")
+    assert len(gate.came) == 1
+
+
+@pytest.mark.parametrize("column", ["dead_at", "available_at"])
+def test_an_entry_whose_row_is_dead_or_waits_is_acknowledged_and_not_run(
+    column: str, gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    gate.open.set()
+    put()
+    relay.step(stream, 500)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE jobs_outbox SET {column} = now() + interval '1 hour'")
+    with working():
+        wait_for(lambda: redis.xinfo_groups("jobs")[0]["lag"] == 0, "the entry read")
+        wait_for(lambda: pending(redis) == 0, "the entry acknowledged")
+    assert gate.came == []
+    assert OutboxRow.objects.exists()
+
+
+def test_a_second_worker_of_one_name_is_refused_and_robs_nothing(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    put()
+    relay.step(stream, 500)
+    with working("same") as first:
+        wait_for(lambda: gate.came, "a running job")
+        with working("same") as second:
+            assert second.ended() is Exit.NAME_TAKEN
+        gate.open.set()
+        wait_for(lambda: pending(redis) == 0, "the job done")
+        assert first.stop() is Exit.DRAINED
+    assert len(gate.came) == 1
+
+
+def test_a_lost_stream_and_group_are_made_again_under_a_blocked_read(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    gate.open.set()
+    with working():
+        wait_for(lambda: reader_is_blocked(redis), "a blocked reader")
+        redis.flushall()
+        put()
+        relay.step(stream, 500)
+        wait_for(lambda: ProcessedJob.objects.exists(), "the job done")
+
+
+def test_redis_gone_in_mid_job_costs_nothing(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    put()
+    relay.step(stream, 500)
+    with working():
+        wait_for(lambda: gate.came, "a running job")
+        servers.REDIS.kill()
+        gate.open.set()
+        wait_for(lambda: ProcessedJob.objects.exists(), "the job done without Redis")
+        servers.REDIS.start()
+        put()
+        RelayStream(django_settings.REDIS_URL).ensure_group()
+        relay.step(stream, 500)
+        wait_for(lambda: ProcessedJob.objects.count() == 2, "the next job done")
+
+
+def test_postgresql_gone_in_mid_job_counts_no_attempt_and_the_job_runs_again(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    put()
+    relay.step(stream, 500)
+    with working():
+        wait_for(lambda: gate.came, "a running job")
+        servers.POSTGRES.kill()
+        gate.open.set()
+        connection.close()
+        servers.POSTGRES.start()
+        wait_for(lambda: len(gate.came) >= 2, "the job running again")
+        wait_for(_one_is_done, "the job done")
+        wait_for(lambda: pending(redis) == 0, "the job acknowledged")
+    assert ProcessedJob.objects.get().attempts == 0
+
+
+def _one_is_done() -> bool:
+    return ProcessedJob.objects.count() == 1
+
+
+def test_a_failed_job_waits_in_the_outbox_and_is_published_again(
+    kind: Register, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    ran: list[int] = []
+
+    @kind("second_time")
+    def second_time(job: Job[Args]) -> None:
+        ran.append(job.outbox_id)
+        if len(ran) == 1:
+            raise ValueError("once")
+        with job.effects():
+            pass
+
+    put(kind="second_time")
+    relay.step(stream, 500)
+    with working():
+        wait_for(lambda: OutboxRow.objects.filter(attempts=1).exists(), "the retry noted")
+        wait_for(lambda: pending(redis) == 0, "the failed delivery acknowledged")
+        assert relay.step(stream, 500) == 0
+        OutboxRow.objects.update(available_at="2020-01-01T00:00Z")
+        assert relay.step(stream, 500) == 1
+        wait_for(_one_is_done, "the job done")
+    assert ProcessedJob.objects.get().attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--slots", "0"), "a whole number from 1 to 100"),
+        (("--grace", "-1"), "a whole number from 0 to 3600"),
+        (("--render-processes", "many"), "a whole number from 0 to 64"),
+        (("--name", "two words"), "without spaces"),
+    ],
+)
+def test_a_bad_option_is_named_with_what_it_takes(
+    options: tuple[str, ...], message: str, product: Product
+) -> None:
+    process = product.worker("bad", *options)
+    assert process.ended() == 2
+    assert message in process.log()
+
+
+def test_a_wrong_password_ends_the_worker_loudly(product: Product) -> None:
+    address = django_settings.REDIS_URL.replace("@", "wrong@")
+    process = product.worker(REDIS_URL=address)
+    assert process.ended() == Exit.REFUSED
+    assert "refused by a server" in process.log()
+
+
+def test_a_second_signal_leaves_at_once_and_loses_nothing(
+    product: Product, redis: redis_client.Redis, mailbox: MailFolder
+) -> None:
+    product.relay()
+    worker = product.worker("twice", "--grace", "60")
+    worker.wait_until_said("is ready")
+    [child] = wait_for(lambda: compute_processes(worker.popen.pid), "a render process")
+    os.kill(child, signal.SIGSTOP)
+    buy(new_type())
+    wait_for(lambda: pending(redis) == 1, "a job under way")
+    worker.signal(signal.SIGTERM)
+    worker.wait_until_said("stopping, 1 running")
+    worker.signal(signal.SIGTERM)
+    assert worker.ended(5) == Exit.UNFINISHED
+    assert pending(redis) == 1
+    product.worker("twice")
+    wait_for(lambda: mailbox.messages(), "the tickets emailed after all")
+
+
+def compute_processes(pid: int) -> list[int]:
+    """Children of the worker that render; multiprocessing's own helper is not one of them."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [
+        int(child) for child in children
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]  # fmt: skip

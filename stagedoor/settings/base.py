@@ -95,7 +95,11 @@ SECURE_CSP = {
 }
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+    )
 ]
 
 # Servers. A client that repeats XADD by itself doubles entries, one that waits for ever hangs.
@@ -118,7 +122,7 @@ def database(url: str) -> dict[str, Any]:
     }
     return {
         **environ.Env.db_url_config(url),
-        "ENGINE": "django_prometheus.db.backends.postgresql",
+        "ENGINE": "stagedoor.database",
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "pool": {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 5},

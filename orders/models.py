@@ -23,7 +23,8 @@ class EventStatus(models.TextChoices):
 class EventQuerySet(models.QuerySet["Event"]):
     def listed(self) -> "EventQuerySet":
         """What buyers see: published and not over."""
-        return self.exclude(status=EventStatus.DRAFT).filter(starts_at__gt=Now())
+        published = self.exclude(status=EventStatus.DRAFT).filter(starts_at__gt=Now())
+        return published.prefetch_related("ticket_types__stock")
 
 
 class Event(models.Model):
@@ -80,6 +81,11 @@ class Event(models.Model):
         if self.status != EventStatus.ON_SALE or self.sale_closes_at <= now:
             return "closed"
         return "upcoming" if self.sale_opens_at > now else "open"
+
+    @property
+    def sold_out(self) -> bool:
+        """Nothing is left of any ticket type."""
+        return not any(kind.stock.left for kind in self.ticket_types.all())
 
     @property
     def starts(self) -> datetime:

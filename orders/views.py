@@ -2,7 +2,7 @@
 
 import secrets
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -56,7 +56,7 @@ def place(request: HttpRequest) -> HttpResponse:
         return _page(request, form, 409)
     except KeyReused as reused:
         return _page(request, form, 422, earlier=reused.order)
-    return HttpResponse(status=303, headers={"Location": _link(order)})
+    return HttpResponseRedirect(_link(order), status=303)
 
 
 def _link(order: PlacedOrder) -> str:
@@ -97,7 +97,7 @@ def _page(
         "event": form.event,
         "form": form,
         "closed": closed,
-        "sold_out": all(kind.stock.left == 0 for kind in form.types),
+        "sold_out": not any(kind.stock.left for kind in form.types),
         "earlier": earlier,
         "earlier_link": _link(earlier) if earlier else "",
     }

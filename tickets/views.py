@@ -4,7 +4,14 @@ import logging
 from collections.abc import Callable
 from functools import wraps
 
-from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import (
+    FileResponse,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseRedirect,
+    JsonResponse,
+)
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -41,7 +48,7 @@ def private[**P](view: Callable[P, HttpResponseBase]) -> Callable[P, HttpRespons
 def open_link(request: HttpRequest, secret: str) -> HttpResponse:
     """`/o/<secret>/`: exchange the secret for a grant and go to the address without it."""
     order = order_of_link(secret)
-    response = HttpResponse(status=302, headers={"Location": reverse("order", args=[order.code])})
+    response = HttpResponseRedirect(reverse("order", args=[order.code]))
     grant(response, order, secure=request.is_secure())
     return response
 

@@ -93,8 +93,7 @@ class OrderForm(forms.Form):
     def _renew_key(self) -> None:
         # The page that shows the message would be refused again with the old one.
         self.errors["order_key"] = self.error_class([FOREIGN_KEY])
-        self.data = self.data.copy()
-        self.data["order_key"] = new_order_key(self.buyer)
+        self.data = {**dict(self.data.items()), "order_key": new_order_key(self.buyer)}
 
     def _quantities(self) -> dict[int, int]:
         found = {kind.pk: self.cleaned_data.get(f"{PREFIX}{kind.pk}") for kind in self.types}

@@ -160,7 +160,7 @@ def _insert_order(wish: Wish, new: PlacedOrder, total: int) -> bool:
                 wish.order_key, wish.digest(), request_id(),
             ],
         )  # fmt: skip
-        return cursor.rowcount == 1
+        return bool(cursor.rowcount == 1)
 
 
 def _lines(wish: Wish, types: Mapping[int, TicketType], order_id: int) -> Iterator[OrderLine]:

@@ -90,8 +90,8 @@ class WallClockField(models.Field[datetime, datetime]):
         return self.to_python(super().get_prep_value(value))
 
     def value_to_string(self, obj: models.Model) -> str:
-        value = self.value_from_object(obj)
-        return "" if value is None else value.isoformat()
+        value: datetime | None = self.value_from_object(obj)
+        return value.isoformat() if value else ""
 
     def formfield(self, **options: Any) -> Any:
         return super().formfield(**{"form_class": WallClockFormField, **options})

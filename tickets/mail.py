@@ -85,7 +85,7 @@ def _calendar(order: Order) -> str:
     calendar.add("version", "2.0")
     calendar.add_component(event)
     calendar.add_missing_timezones()
-    return calendar.to_ical().decode()
+    return str(calendar.to_ical().decode())
 
 
 def outgoing(delivery: Delivery, pdf: bytes | None) -> EmailMultiAlternatives:

@@ -7,7 +7,6 @@ from http import HTTPStatus
 import pytest
 from django.core.management import call_command
 from django.db import connection, connections, transaction
-from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -18,6 +17,7 @@ from orders.models import Event, EventStatus, Order, OrderLine, Stock, TicketTyp
 from orders.views import BUYER_COOKIE, BUYER_SALT
 from tests import servers
 from tests.people import EventFactory, TicketTypeFactory, buy
+from tests.web import Answer, filled, forget_connections, order, order_key, text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,34 +28,6 @@ XSS = "<script>alert(1)</script>&\"'"
 def nothing_written() -> bool:
     clean = not (Order.objects.exists() or OrderLine.objects.exists() or OutboxRow.objects.exists())
     return clean and not Stock.objects.filter(taken__gt=0).exists()
-
-
-def text(response: HttpResponse) -> str:
-    return response.content.decode()
-
-
-def order_key(page: HttpResponse) -> str:
-    found = re.search(r'name="order_key" value="([^"]+)"', text(page))
-    assert found, text(page)
-    return found[1]
-
-
-def filled(client: Client, kind: TicketType, **changes: object) -> dict[str, object]:
-    """The form of the event's page as a buyer fills it in; a value None leaves a field out."""
-    page = client.get(reverse("event", args=[kind.event.slug]))
-    form: dict[str, object] = {
-        "event": kind.event.slug,
-        "order_key": order_key(page),
-        f"quantity-{kind.pk}": "2",
-        "name": "Ada Lovelace",
-        "email": "ada@example.org",
-        **changes,
-    }
-    return {name: value for name, value in form.items() if value is not None}
-
-
-def order(client: Client, kind: TicketType, **changes: object) -> HttpResponse:
-    return client.post("/orders/", filled(client, kind, **changes))
 
 
 def test_an_order_leads_over_its_link_to_its_page(client: Client) -> None:
@@ -391,13 +363,7 @@ def test_a_lock_that_is_not_had_gives_a_friendly_page(client: Client) -> None:
     assert client.post("/orders/", form).status_code == 303
 
 
-def forget_connections() -> None:
-    """Take new ones from here on: the test client, unlike a server, keeps what is broken."""
-    connection.close()
-    connection.close_pool()  # type: ignore[attr-defined]
-
-
-def assert_busy(answer: HttpResponse) -> None:
+def assert_busy(answer: Answer) -> None:
     assert answer.status_code == 503
     assert answer["Retry-After"] == "5"
     assert "One moment, please" in text(answer)

@@ -9,13 +9,14 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
 from . import services
-from .admin_forms import CapacityForm, EventForm, TicketTypeForm
+from .admin_forms import CapacityForm, EventForm, TicketTypeForm, TicketTypeFormSet
 from .models import Event, EventStatus, Stock, TicketType
 
 
 class TicketTypeInline(admin.TabularInline[TicketType, Event]):
     model = TicketType
     form = TicketTypeForm
+    formset = TicketTypeFormSet
     extra = 1
     fields = ("name", "price", "max_per_order", "sort", "capacity", "places")
     readonly_fields = ("places",)

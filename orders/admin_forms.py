@@ -130,6 +130,22 @@ class TicketTypeForm(forms.ModelForm[TicketType]):
         )
 
 
+class TicketTypeFormSet(forms.BaseInlineFormSet[TicketType, Event, forms.ModelForm[TicketType]]):
+    """The ticket types of one event."""
+
+    def clean(self) -> None:
+        """Each name once: the constraint alone would speak up only when it is too late."""
+        super().clean()
+        seen: set[str] = set()
+        for form in self.forms:
+            kept = not form.cleaned_data.get("DELETE")
+            name = form.cleaned_data.get("name") if kept else None
+            if name in seen:
+                form.add_error("name", f"There is another ticket type “{name}” already.")
+            elif name:
+                seen.add(name)
+
+
 class CapacityForm(forms.Form):
     """One number for each ticket type of an event."""
 

@@ -27,7 +27,13 @@ class ReadOnlyInline(admin.TabularInline[Any, Order]):
 
 class LineInline(ReadOnlyInline):
     model = OrderLine
-    fields = ("name", "quantity", "price")
+    fields = ("name", "quantity", "amount")
+    readonly_fields = ("amount",)
+
+    @admin.display(description="price")
+    def amount(self, line: OrderLine) -> str:
+        """Of one, as sold."""
+        return in_words(line.price, line.order.currency)
 
 
 class TicketInline(ReadOnlyInline):

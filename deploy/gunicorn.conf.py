@@ -13,6 +13,20 @@ graceful_timeout = 8
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 # The application logs requests itself, with request id and trace.
 accesslog = None
+# Its own few lines look like the application's: JSON in production, readable elsewhere.
+readable = os.environ.get("DJANGO_SETTINGS_MODULE", "").endswith((".development", ".testing"))
+logconfig_dict = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"()": f"stagedoor.logs.{'Readable' if readable else 'Json'}Formatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        "gunicorn.error": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+    },
+}
 # Its default path is one per user: two copies would take it from each other.
 control_socket_disable = True
 

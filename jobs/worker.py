@@ -191,6 +191,7 @@ class Worker:
         while not self.is_stopping:
             try:
                 if await self._stream.claim_name():
+                    await self._stream.ensure_group()
                     return
                 if time.monotonic() > deadline:
                     logger.error("the name %s is taken by another worker", self._stream.consumer)

@@ -27,7 +27,10 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[:
 BASE_URL = env.str("BASE_URL", default="http://127.0.0.1:8000").rstrip("/")
 CACHES = {"default": cache(CACHE_URL)}
 MAIL_DIR = VAR_DIR / "mail"
-MAILERS = {"default": {"BACKEND": "stagedoor.mailbox.Mailbox", "OPTIONS": {"folder": str(MAIL_DIR)}}}
+MAILERS = {
+    "default": {"BACKEND": "stagedoor.mailbox.Mailbox", "OPTIONS": {"folder": str(MAIL_DIR)}}
+}
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
 WHITENOISE_USE_FINDERS = True
+STATIC_ROOT = None  # nothing is collected: files are found where they are
 LOGGING = logging_config("readable")

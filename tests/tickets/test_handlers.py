@@ -4,6 +4,7 @@ import io
 
 import pytest
 from django.db import transaction
+from prometheus_client import REGISTRY
 from pypdf import PdfReader
 
 from jobs.models import OutboxRow, ProcessedJob
@@ -12,7 +13,7 @@ from jobs.runner import Outcome
 from jobs.testing import drain, enqueued
 from orders.models import Order, OrderStatus
 from tests.conftest import Arm, MailFolder
-from tests.people import new_type, buy
+from tests.people import buy, new_type
 from tickets.models import Delivery, Ticket, TicketFile
 from tickets.services import ticket_storage
 
@@ -97,3 +98,19 @@ def test_the_email_job_is_enqueued_in_the_commit_of_the_tickets() -> None:
     order = buy(new_type())
     assert enqueued("render_tickets") == [{"order_id": order.id}]
     assert enqueued("email_tickets") == []
+
+
+def test_letters_without_a_glyph_are_named_in_the_log_and_counted(
+    mailbox: MailFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    counted = REGISTRY.get_sample_value("stagedoor_missing_glyphs_total") or 0.0
+    buy(new_type(), buyer_name="Ζωή Ώστιν Юлия Żółć")
+    drain()
+    assert REGISTRY.get_sample_value("stagedoor_missing_glyphs_total") == counted
+    buy(new_type(), buyer_name="ليلى")
+    drain()
+    assert REGISTRY.get_sample_value("stagedoor_missing_glyphs_total") > counted
+    [named] = [record.getMessage() for record in caplog.records if "no glyph" in record.message]
+    assert "U+064" in named
+    assert "ليلى" not in named
+    assert len(mailbox.messages()) == 2

@@ -135,6 +135,7 @@ class Run:
         metrics = self.place.folder / "metrics"
         shutil.rmtree(metrics, ignore_errors=True)
         metrics.mkdir()
+        (self.place.folder / "static").mkdir(exist_ok=True)  # its absence is warned of
         web = {**environment, "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
         configuration = str(ROOT / "deploy" / "gunicorn.conf.py")
         words = ("-m", "gunicorn", "--config", configuration, "stagedoor.wsgi")

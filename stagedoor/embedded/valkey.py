@@ -55,6 +55,7 @@ class RedisServer(Server):
             "set-proc-title": "no",
             "appendonly": "yes" if self.durable else "no",
             "save": '""',
+            "loglevel": "warning",
             "maxmemory-policy": "noeviction",
         }
         return "".join(f"{name} {value}\n" for name, value in lines.items())

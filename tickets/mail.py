@@ -4,6 +4,7 @@ import hashlib
 import unicodedata
 from dataclasses import dataclass
 from datetime import timedelta
+from email.utils import format_datetime
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -98,6 +99,7 @@ def outgoing(delivery: Delivery, pdf: bytes | None) -> EmailMultiAlternatives:
         body=delivery.text.replace(LINK, link),
         to=[delivery.recipient],
         headers={
+            "Date": format_datetime(delivery.first_try_at),
             "Message-ID": delivery.message_id,
             "Idempotency-Key": delivery.idempotency_key,
             "Auto-Submitted": "auto-generated",

@@ -105,7 +105,9 @@ def test_an_order_whose_email_was_given_up_is_delayed_and_has_its_file(
     render()
     give_up()
     assert state(client, page) == ("delayed", 2, f"{page}tickets.pdf")
-    assert client.get(f"{page}tickets.pdf").status_code == 200
+    answer: Answer = client.get(f"{page}tickets.pdf")
+    assert answer["Content-Type"] == "application/pdf"
+    answer.close()
 
 
 def test_a_dead_job_of_another_order_delays_nobody_else(client: Client, page: str) -> None:

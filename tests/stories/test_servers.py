@@ -23,7 +23,8 @@ import sys, time
 from pathlib import Path
 from stagedoor.embedded import PostgresServer, RedisServer
 folder = Path(sys.argv[1])
-servers = [PostgresServer(folder / "postgres", settings={"fsync": "off"}), RedisServer(folder / "redis")]
+postgres = PostgresServer(folder / "postgres", settings={"fsync": "off"})
+servers = [postgres, RedisServer(folder / "redis")]
 for server in servers:
     server.start()
 print(*(server.process.pid for server in servers), flush=True)

@@ -13,6 +13,7 @@ import pytest
 
 from stagedoor.parts import Part, Pauses, Supervisor
 from stagedoor.place import Place, Refused
+from tests.processes import wait_for
 
 READY = "import signal, sys, time; "
 COUNTS = (
@@ -38,15 +39,18 @@ class Heard:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.more = asyncio.Event()
 
     def __call__(self, name: str, line: str) -> None:
         self.lines.append(f"{name}: {line}")
+        self.more.set()
 
     async def until(self, condition: Callable[[list[str]], object]) -> None:
         """Wait until the lines satisfy `condition`."""
         async with asyncio.timeout(30):
             while not condition(self.lines):
-                await asyncio.sleep(0.01)
+                self.more.clear()
+                await self.more.wait()
 
 
 def part(name: str, program: str) -> Part:
@@ -123,7 +127,7 @@ def test_what_a_part_started_ends_with_it() -> None:
         await heard.until(lambda lines: any("child" in line for line in lines))
         pid = int(heard.lines[-1].split()[-1])
         await supervisor.stop([parent], time.monotonic() + 5)
-        await heard.until(lambda _: gone(pid))
+        await asyncio.to_thread(wait_for, lambda: gone(pid), "the end of the part's child")
 
     asyncio.run(story())
 

@@ -1,4 +1,4 @@
-"""`manage.py demo`: three events and a staff user, for a first look. Does nothing where events are."""
+"""`manage.py demo`: three events and a staff user, once, for a first look at the product."""
 
 import secrets
 from datetime import datetime, timedelta

@@ -156,7 +156,7 @@ SESSION_COOKIE_AGE = 12 * 3600
 # Files and mail.
 VAR_DIR = Path(env.str("VAR_DIR", default=str(BASE_DIR / "var"))).resolve()
 STATIC_URL = "/static/"
-STATIC_ROOT = Path(env.str("STATIC_ROOT", default=str(VAR_DIR / "static")))
+STATIC_ROOT: Path | None = Path(env.str("STATIC_ROOT", default=str(VAR_DIR / "static")))
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "stagedoor.storage.DurableFileSystemStorage"},
     "tickets": {

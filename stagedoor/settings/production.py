@@ -28,14 +28,20 @@ if not BASE_URL.startswith("https://"):
 if not ALLOWED_HOSTS or "*" in ALLOWED_HOSTS:
     raise ImproperlyConfigured("ALLOWED_HOSTS must name the shop's host names, without `*`.")
 
-DATABASES = {"default": database(required("DATABASE_URL", "PostgreSQL, postgres://user:pw@host/db."))}
+DATABASES = {
+    "default": database(required("DATABASE_URL", "PostgreSQL, postgres://user:pw@host/db."))
+}
 REDIS_URL = required("REDIS_URL", "the stream's server, redis://:pw@host:6379/0.")
 CACHE_URL = required("CACHE_URL", "sessions and cache: another server or logical database.")
 if CACHE_URL == REDIS_URL:
-    raise ImproperlyConfigured("CACHE_URL must differ from REDIS_URL: a cache may evict, the stream not.")
+    raise ImproperlyConfigured(
+        "CACHE_URL must differ from REDIS_URL: a cache may evict, the stream not."
+    )
 CACHES = {"default": cache(CACHE_URL)}
 
-_mail = env.email_url_config(required("EMAIL_URL", "the mail server, e.g. smtp+tls://user:pw@host:587."))
+_mail = env.email_url_config(
+    required("EMAIL_URL", "the mail server, e.g. smtp+tls://user:pw@host:587.")
+)
 MAILERS = {
     "default": {
         "BACKEND": _mail["EMAIL_BACKEND"],

@@ -1,0 +1,98 @@
+"""Lines of log: one line each, with their ids, for machines and for people, and without secrets."""
+
+import json
+import logging
+import sys
+from typing import Any
+
+import pytest
+
+from jobs.correlation import CorrelationFilter, correlated
+from stagedoor.logs import JsonFormatter, ReadableFormatter, without_secrets
+
+SECRET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
+    made = logging.getLogger("stagedoor.test").makeRecord(
+        "stagedoor.test", logging.INFO, "file.py", 1, message, args, None, extra=extra
+    )
+    assert CorrelationFilter().filter(made)
+    return made
+
+
+def as_json(made: logging.LogRecord) -> dict[str, Any]:
+    line = JsonFormatter().format(made)
+    assert "\n" not in line
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_json_carries_time_level_logger_ids_and_extras() -> None:
+    with correlated("req-1234", "trace-1"):
+        made = record("%s placed", "order", action="request", status=303, seconds=0.01)
+    found = as_json(made)
+    assert found.pop("time")
+    assert found == {
+        "level": "INFO",
+        "logger": "stagedoor.test",
+        "message": "order placed",
+        "request_id": "req-1234",
+        "trace": "trace-1",
+        "action": "request",
+        "status": 303,
+        "seconds": 0.01,
+    }
+
+
+def test_people_read_the_message_and_what_belongs_to_it() -> None:
+    with correlated("req-1234", "trace-1"):
+        line = ReadableFormatter().format(record("order placed", action="request", status=303))
+    assert (
+        "INFO    order placed  action=request  status=303  request=req-1234 trace=trace-1" in line
+    )
+
+
+def test_outside_of_a_request_the_ids_are_empty() -> None:
+    assert as_json(record("started"))["request_id"] == ""
+    assert "request=" not in ReadableFormatter().format(record("started"))
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), ReadableFormatter()])
+def test_no_formatter_writes_the_secret_of_a_link(formatter: logging.Formatter) -> None:
+    line = formatter.format(
+        record("Service Unavailable: %s", f"/o/{SECRET}/", path=f"/o/{SECRET}/")
+    )
+    assert SECRET not in line
+    assert "/o/…/" in line
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), ReadableFormatter()])
+def test_a_traceback_is_written_without_the_secret(formatter: logging.Formatter) -> None:
+    made = record("failed")
+    try:
+        raise ValueError(f"https://shop.example/o/{SECRET}/?x=1")
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    line = formatter.format(made)
+    assert "ValueError" in line
+    assert SECRET not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        (f"/o/{SECRET}/", "/o/…/"),
+        (f"GET /o/{SECRET} 302", "GET /o/… 302"),
+        ("/o/short/ /o/two/", "/o/…/ /o/…/"),
+        ("/orders/ABCDEFGH/", "/orders/ABCDEFGH/"),
+        ("/events/o/", "/events/o/"),
+        ("", ""),
+    ],
+)
+def test_only_secret_links_are_masked(text: str, masked: str) -> None:
+    assert without_secrets(text) == masked
+
+
+def test_any_script_is_written_as_it_is() -> None:
+    assert "Ночь 🌒" in JsonFormatter().format(record("Ночь 🌒"))

@@ -57,6 +57,10 @@ class OrderForm(forms.Form):
         """Each ticket type with its field, for the template."""
         return [(kind, self[f"{PREFIX}{kind.pk}"]) for kind in self.types]
 
+    def marked(self) -> bool:
+        """Whether a field that the buyer sees has a message, for the template."""
+        return any(self[name].errors for name in self.fields if name != "order_key")
+
     def contact_fields(self) -> list[forms.BoundField]:
         """Who orders, for the template."""
         return [self["name"], self["email"]]

@@ -88,6 +88,12 @@ class Event(models.Model):
         return not any(kind.stock.left for kind in self.ticket_types.all())
 
     @property
+    def price_from(self) -> int:
+        """The lowest price, in minor units, of what is left; 0 where nothing is."""
+        left = [kind.price for kind in self.ticket_types.all() if kind.stock.left]
+        return min(left, default=0)
+
+    @property
     def starts(self) -> datetime:
         """The start on the wall clock of the event's zone."""
         return self.starts_at.astimezone(self.zone)
@@ -203,3 +209,8 @@ class OrderLine(models.Model):
 
     def __str__(self) -> str:
         return f"{self.quantity} × {self.name}"
+
+    @property
+    def amount(self) -> int:
+        """Price of all of them, in minor units."""
+        return self.price * self.quantity

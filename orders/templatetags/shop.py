@@ -31,6 +31,12 @@ def day(local: datetime) -> str:
 
 
 @register.filter
+def date_part(local: datetime, pattern: str) -> str:
+    """One part of the date in CLDR's pattern letters: MMM → Dec."""
+    return format_date(local, pattern, locale="en")
+
+
+@register.filter
 def clock(local: datetime) -> str:
     """20:00, of a time that is in its zone already."""
     return format_time(local, "HH:mm", tzinfo=local.tzinfo, locale="en")

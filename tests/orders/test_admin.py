@@ -216,7 +216,9 @@ def test_a_ticket_type_that_was_sold_cannot_be_deleted(office: Client) -> None:
 def test_capacity_is_changed_on_its_page(office: Client) -> None:
     kind = TicketTypeFactory(capacity=10)
     page = capacity_page(kind.event)
-    assert 'value="10"' in text(office.get(page))
+    shown = text(office.get(page))
+    assert 'value="10"' in shown
+    assert "icon.svg" in shown
     form = {f"capacity-{kind.pk}": "12", f"initial-capacity-{kind.pk}": "10"}
     answer = office.post(page, form, follow=True)
     assert "12 places" in text(answer)

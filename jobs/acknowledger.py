@@ -10,6 +10,8 @@ from .errors import error_line
 from .stream import StreamAway, StreamRefused, WorkerStream
 
 logger = logging.getLogger(__name__)
+GATHER = 0.01
+"""Seconds that an acknowledgement waits for others (`make bench`)."""
 
 
 class Acknowledger:
@@ -38,6 +40,8 @@ class Acknowledger:
         while True:
             await self._more.wait()
             self._more.clear()
+            # What ends within the next moments goes out with it: a command costs as much as a job.
+            await asyncio.sleep(GATHER)
             while self._settled:
                 await self._once(tuple(self._settled))
             self._empty.set()

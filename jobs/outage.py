@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import psycopg
-import psycopg_pool
 from django.db import InterfaceError, OperationalError
 
 from .stream import StreamAway
@@ -27,7 +26,7 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def _says_outage(error: BaseException) -> bool:
-    if isinstance(error, StreamAway | psycopg_pool.PoolTimeout | psycopg_pool.PoolClosed):
+    if isinstance(error, StreamAway):
         return True
     if isinstance(error, psycopg.Error):
         state = _state(error)

@@ -10,7 +10,8 @@ from enum import IntEnum
 from typing import Any
 
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import close_old_connections, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import metrics, outage, processes
 from .acknowledger import Acknowledger
@@ -24,6 +25,8 @@ from .stream import Entry, NoGroup, StreamAway, StreamRefused, WorkerStream
 logger = logging.getLogger(__name__)
 READ_LIMIT = 10
 """Entries read at once at most (design §6)."""
+GATHER = 0.004
+"""Seconds that a busy worker lets slots gather before it reads, at most (`make bench`)."""
 LAST_WORDS = 2.0
 """Seconds that a stopping worker gives its last acknowledgements."""
 
@@ -49,9 +52,10 @@ class Worker:
         self._pool = pool
         self._slots = slots
         self._grace = grace
-        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="slot")
+        self._connections: list[BaseDatabaseWrapper] = []
+        self._threads = ThreadPoolExecutor(slots, "slot", self._adopt_connection)
         # Look-ups must not queue behind the jobs that fill every slot's thread.
-        self._lookups = ThreadPoolExecutor(1, thread_name_prefix="lookup")
+        self._lookups = ThreadPoolExecutor(1, "lookup", self._adopt_connection)
         self._acknowledger = Acknowledger(stream, _backoff())
         self._backoff = _backoff()
         self._running: dict[str, Runnable] = {}
@@ -108,15 +112,21 @@ class Worker:
                     self._backoff.reset()
 
     async def _turn(self) -> None:
-        free = self._slots - len(self._running)
-        if free == 0:
+        count = min(READ_LIMIT, await self._free_slots())
+        if count == 0:
             # XREADGROUP takes COUNT 0 to mean without limit: with no free slot nothing is sent.
             self._slot_freed.clear()
             await self._slot_freed.wait()
         elif self._pending_after is None:
-            await self._start(await self._stream.read_new(min(READ_LIMIT, free)))
+            await self._start(await self._stream.read_new(count))
         else:
-            await self._resume(self._pending_after, min(READ_LIMIT, free))
+            await self._resume(self._pending_after, count)
+
+    async def _free_slots(self) -> int:
+        # Short jobs free more slots within moments: one read and one look-up for several.
+        if 0 < self._slots - len(self._running) < self._slots // 2:
+            await self._pause(GATHER)
+        return self._slots - len(self._running)
 
     async def _resume(self, after: str, count: int) -> None:
         entries = await self._stream.read_pending(after, count)
@@ -231,6 +241,15 @@ class Worker:
                 logger.debug("not written down: %s", error_line(error))
             await asyncio.sleep(settings.JOBS["HEARTBEAT"])
 
+    def _adopt_connection(self) -> None:
+        # A thread cannot close its connection when it ends: the worker does it for all of them.
+        connection.inc_thread_sharing()
+        self._connections.append(connections[connection.alias])
+
+    def _close_connections(self) -> None:
+        for kept in self._connections:
+            kept.close()
+
     async def _in_database[R](self, function: Callable[..., R], *args: Any) -> R:
         return await asyncio.get_running_loop().run_in_executor(
             self._lookups, _with_own_connection, function, *args
@@ -255,7 +274,9 @@ class Worker:
         with contextlib.suppress(Exception):
             await self._stream.close()
         self._lookups.shutdown()
-        self._threads.shutdown(wait=False)
+        self._threads.shutdown(wait=not self._running)
+        if not self._running:
+            await asyncio.to_thread(self._close_connections)
         logger.info("left: %s", self._exit.name.lower(), extra={"action": "stop"})
 
 

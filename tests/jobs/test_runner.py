@@ -158,7 +158,12 @@ def test_two_deliveries_at_once_have_one_effect(kind: Register) -> None:
     put()
     row = publish()
     outcomes: list[Outcome] = []
-    threads = [threading.Thread(target=lambda: outcomes.append(run(row))) for _ in range(2)]
+
+    def deliver() -> None:
+        outcomes.append(run(row))
+        connection.close()
+
+    threads = [threading.Thread(target=deliver) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:

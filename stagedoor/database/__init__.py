@@ -1,1 +1,0 @@
-"""The database backend: Django's PostgreSQL with its connections and statements counted."""

@@ -25,16 +25,17 @@ def main() -> int:
     try:
         with private_place() as place:
             _set_up(place)
-            results = [
-                one for part in PARTS if part in options.only for one in _run(part, place, options)
-            ]
-            of = _versions(place)
+            show(
+                [
+                    one
+                    for part in PARTS
+                    if part in options.only
+                    for one in _run(part, place, options)
+                ]
+            )
     except NotReady as late:
         print(late, file=sys.stderr)
         return 1
-    show(results)
-    for result in results:
-        keep(result, {"rounds": options.rounds, "seconds": options.seconds}, of)
     return 0
 
 
@@ -65,6 +66,8 @@ def _run(part: str, place: Place, options: argparse.Namespace) -> list[Result]:
     # Only now: its models need Django's set-up, and that needs the servers.
     module: Any = importlib.import_module(f"benchmarks.{part}")
     results: list[Result] = module.measure(place, options.rounds, options.seconds)
+    for result in results:
+        keep(result, {"rounds": options.rounds, "seconds": options.seconds}, _versions(place))
     return results
 
 

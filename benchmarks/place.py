@@ -73,6 +73,8 @@ class Place:
             child = children.start(command, output, {**os.environ, **(also or {})})
         try:
             yield
+            if child.poll() is not None:
+                raise NotReady(f"{name} ended with code {child.returncode}")
         except NotReady as late:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
             raise NotReady(f"{late}\n{name} said:\n{tail}") from None

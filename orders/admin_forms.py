@@ -7,7 +7,8 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from .models import Event, Stock, TicketType
+from . import services
+from .models import Event, TicketType
 from .names import NameRefused, printable
 from .wallclock import NoSuchTime, TwiceThatDay, WallClockFormField, instant, valid_zone
 
@@ -125,9 +126,7 @@ class TicketTypeForm(forms.ModelForm[TicketType]):
 
     def _save_m2m(self) -> None:
         super()._save_m2m()  # type: ignore[misc]
-        Stock.objects.get_or_create(
-            ticket_type=self.instance, defaults={"capacity": self.cleaned_data["capacity"] or 0}
-        )
+        services.open_stock(self.instance, self.cleaned_data["capacity"] or 0)
 
 
 class TicketTypeFormSet(forms.BaseInlineFormSet[TicketType, Event, forms.ModelForm[TicketType]]):

@@ -216,6 +216,11 @@ def set_status(event_id: int, to: EventStatus) -> bool:
     return Event.objects.filter(pk=event_id, status__in=allowed).update(status=to) == 1
 
 
+def open_stock(kind: TicketType, capacity: int) -> None:
+    """The places of a new ticket type; nothing for one that has some."""
+    Stock.objects.get_or_create(ticket_type=kind, defaults={"capacity": capacity})
+
+
 def set_capacity(ticket_type_id: int, capacity: int) -> bool:
     """One conditional UPDATE; False where more than `capacity` places are taken already."""
     fits = Stock.objects.filter(pk=ticket_type_id, taken__lte=capacity)

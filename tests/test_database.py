@@ -53,6 +53,6 @@ def elsewhere() -> Callable[[str], None]:
 
     def run(statement: str) -> None:
         with psycopg.connect(**connection.get_connection_params()) as other:
-            other.execute(statement)  # type: ignore[call-overload]
+            other.execute(statement)
 
     return run

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from .backoff import Backoff
 from .errors import error_line
-from .stream import StreamAway, StreamRefused, WorkerStream
+from .stream import StreamRefused, WorkerStream
 
 logger = logging.getLogger(__name__)
 GATHER = 0.01
@@ -36,7 +36,7 @@ class Acknowledger:
             self._more.set()
 
     async def run(self) -> None:
-        """Acknowledge for ever; cancelled by the worker once `flush()` is through."""
+        """Acknowledge until cancelled, once `flush()` is through. Raises StreamRefused."""
         while True:
             await self._more.wait()
             self._more.clear()
@@ -49,7 +49,9 @@ class Acknowledger:
     async def _once(self, batch: tuple[str, ...]) -> None:
         try:
             await self._stream.acknowledge(batch)
-        except (StreamAway, StreamRefused) as error:
+        except StreamRefused:
+            raise
+        except Exception as error:
             # An XACK that timed out may or may not have happened; a second one changes nothing.
             logger.warning("not acknowledged yet: %s", error_line(error))
             await asyncio.sleep(self._backoff.pause())

@@ -101,11 +101,18 @@ def parse_job[A](fields: Fields, args_type: type[A]) -> Job[A]:
     }
     return Job(
         kind=_text(found, "kind"),
-        args=args_type(**values),
+        args=_made(args_type, values),
         outbox_id=_integer(found, "outbox_id", least=1),
         request_id=_text(found, "request_id"),
         trace=_text(found, "trace"),
     )
+
+
+def _made[A](args_type: type[A], values: Mapping[str, Any]) -> A:
+    try:
+        return args_type(**values)
+    except Exception as error:
+        raise MalformedJob("args", f"are refused by {args_type.__name__}: {error}") from error
 
 
 def _unique(fields: Fields) -> Mapping[bytes, bytes]:

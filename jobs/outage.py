@@ -10,6 +10,11 @@ from .stream import StreamAway
 OUTAGE_CLASSES = ("08", "53", "57P")
 OUTAGE_STATES = frozenset({"25006", "25P03", "25P04", "40001", "40P01", "55P03"})
 REFUSED_CLASSES = ("28", "42501", "3D000")
+REFUSED_WORDS = (
+    "password authentication failed", "no pg_hba.conf entry", "no password supplied",
+    "permission denied for database", "does not exist", "is not permitted to log in",
+)  # fmt: skip
+"""psycopg knows no SQLSTATE of a connection that was not made, only the server's words."""
 
 
 def is_outage(error: BaseException) -> bool:
@@ -19,10 +24,15 @@ def is_outage(error: BaseException) -> bool:
 
 def is_refusal(error: BaseException) -> bool:
     """Whether a server refuses this client: password, permission, no such database."""
-    return any(
-        isinstance(cause, psycopg.Error) and _state(cause).startswith(REFUSED_CLASSES)
-        for cause in _causes(error)
-    )
+    return any(_says_refusal(cause) for cause in _causes(error))
+
+
+def _says_refusal(error: BaseException) -> bool:
+    if not isinstance(error, psycopg.OperationalError | psycopg.ProgrammingError):
+        return False
+    if state := _state(error):
+        return state.startswith(REFUSED_CLASSES)
+    return "connection failed" in str(error) and any(word in str(error) for word in REFUSED_WORDS)
 
 
 def _says_outage(error: BaseException) -> bool:
@@ -31,9 +41,15 @@ def _says_outage(error: BaseException) -> bool:
     if isinstance(error, psycopg.Error):
         state = _state(error)
         if not state:
-            return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+            return isinstance(error, psycopg.OperationalError) or _lost(error)
         return state.startswith(OUTAGE_CLASSES) or state in OUTAGE_STATES
-    return isinstance(error, OperationalError | InterfaceError) and error.__cause__ is None
+    return error.__cause__ is None and (isinstance(error, OperationalError) or _lost(error))
+
+
+def _lost(error: BaseException) -> bool:
+    # A closed cursor is an InterfaceError too, and the handler's own fault.
+    interface = isinstance(error, InterfaceError | psycopg.InterfaceError)
+    return interface and "connection" in str(error)
 
 
 def _state(error: psycopg.Error) -> str:

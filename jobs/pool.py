@@ -1,7 +1,7 @@
 """Processes for CPU work: one at a time each, killed past their limit, replaced when they die.
 
-A process gets picklable arguments and gives a picklable result; it has no database, no network
-and none of the worker's secrets.
+A process gets picklable arguments and gives a picklable result. It opens no database and no
+network, and forgets the worker's environment, secrets included, before its first work.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import os
 import queue
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
@@ -71,15 +72,19 @@ class Pool:
             return function(*args, **kwargs)
         process = self._free.get()
         try:
+            # Here and not after the work: a process that cannot be started (no memory, no more
+            # processes) costs this one call, and never a place in the pool.
+            process = self._good(process)
             return cast(R, process.call(limit, function, args, kwargs))
         finally:
-            self._free.put(self._still_good(process))
+            self._free.put(process)
 
     def close(self) -> None:
         """End every process; those that still work are killed after two seconds."""
-        for process in self._all:
+        ending = list(self._all)
+        for process in ending:
             process.hang_up()
-        for process in self._all:
+        for process in ending:
             process.end(STOP_SECONDS)
 
     def _start(self) -> "_Process":
@@ -87,16 +92,17 @@ class Pool:
         self._all.add(process)
         return process
 
-    def _still_good(self, process: "_Process") -> "_Process":
+    def _good(self, process: "_Process") -> "_Process":
         reason = (
             "broken" if process.broken else "recycled" if process.calls >= self._renders else ""
         )
         if not reason:
             return process
+        fresh = self._start()
         metrics.POOL_REBUILT.labels(reason).inc()
         self._all.discard(process)
         process.end(0 if process.broken else STOP_SECONDS)
-        return self._start()
+        return fresh
 
 
 class _Process:
@@ -115,21 +121,29 @@ class _Process:
 
     def call(self, limit: float, function: Any, args: Any, kwargs: Any) -> Any:
         self.calls += 1
+        # A timer rather than poll(): a process that is stopped would also block the sending.
+        overrun = threading.Timer(limit, self._process.kill)
+        overrun.start()
         try:
             self._pipe.send((function, args, kwargs))
-            if not self._pipe.poll(limit):
-                self.broken = True
-                raise ComputeTimeout(f"{_name(function)} ran for more than {limit:g} s")
             good, result = self._pipe.recv()
         except (EOFError, OSError) as error:
             self.broken = True
             self._process.join(STOP_SECONDS)
-            raise ProcessDied(
-                f"the process of {_name(function)} ended with {self._process.exitcode}"
-            ) from error
+            raise self._death(function, limit, overrun.finished.is_set()) from error
+        finally:
+            # It may have fired just as the result came: the next work must not meet a dead process.
+            self.broken |= overrun.finished.is_set()
+            overrun.cancel()
         if not good:
             raise ComputeFailed(result)
         return result
+
+    def _death(self, function: Any, limit: float, overran: bool) -> Exception:
+        if overran:
+            return ComputeTimeout(f"{_name(function)} ran for more than {limit:g} s")
+        code = self._process.exitcode
+        return ProcessDied(f"the process of {_name(function)} ended with {code}")
 
     def hang_up(self) -> None:
         self._pipe.close()

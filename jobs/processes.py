@@ -23,6 +23,11 @@ def say_alive(role: str, name: str, status: str) -> None:
         )
 
 
+def forget_lost() -> None:
+    """Take processes off the list that were not seen for a day: they were killed."""
+    Process.objects.exclude(pk__in=Process.objects.alive(timedelta(days=1))).delete()
+
+
 def say_gone(role: str, name: str) -> None:
     """Take the process off the list: it stops in good order."""
     Process.objects.filter(role=role, name=name).delete()

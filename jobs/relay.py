@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import random
 import socket
 import threading
@@ -58,7 +59,7 @@ class Relay:
 
     def __init__(self, stream: RelayStream, name: str = "") -> None:
         self._stream = stream
-        self._name = name or socket.gethostname()
+        self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._stopping = threading.Event()
         self._listener: psycopg.Connection | None = None
         self._batch = settings.JOBS["RELAY_BATCH"]
@@ -73,6 +74,8 @@ class Relay:
     def run(self) -> None:
         """Relay until `stop()`. Outages are waited out; a refusal is raised."""
         logger.info("relay %s starts", self._name, extra={"action": "start"})
+        with contextlib.suppress(Exception):
+            processes.forget_lost()
         while not self._stopping.is_set():
             try:
                 self._turn()
@@ -94,8 +97,8 @@ class Relay:
         self._group_sure = True
         self._pause = settings.JOBS["BACKOFF_MIN"]
         if moved < self._batch:
-            self._batch = settings.JOBS["RELAY_BATCH"]
-            self._wait()
+            self._wait(moved)
+        self._batch = min(self._batch * 2, settings.JOBS["RELAY_BATCH"])
 
     def _say_alive(self) -> None:
         now = time.monotonic()
@@ -108,10 +111,12 @@ class Relay:
             self._listener = psycopg.connect(**connection.get_connection_params(), autocommit=True)
             self._listener.execute(f"LISTEN {outbox.CHANNEL}")
 
-    def _wait(self) -> None:
+    def _wait(self, moved: int) -> None:
         due = outbox.seconds_until_due()
         poll = settings.JOBS["RELAY_POLL"]
-        seconds = poll if due is None else min(max(due, 0.0), poll)
+        # A due row that did not move is locked by somebody: asking at once again would spin.
+        least = 0.0 if moved else settings.JOBS["BACKOFF_MIN"]
+        seconds = poll if due is None else min(max(due, least), poll)
         if self._listener is None or self._stopping.is_set():
             return
         for _ in self._listener.notifies(timeout=seconds, stop_after=1):

@@ -69,6 +69,9 @@ class Run:
         """
         failpoint("runner.before_effects", self._job.kind)
         with transaction.atomic(durable=True):
+            # Not after the block: Django leaves it without a word when it rolled back because an
+            # error inside was swallowed, and an acknowledged job would be lost.
+            transaction.on_commit(self._note_commit)
             self._move()
             failpoint("runner.moved", self._job.kind)
             self._inside = True
@@ -77,6 +80,8 @@ class Run:
             finally:
                 self._inside = False
             failpoint("runner.before_commit", self._job.kind)
+
+    def _note_commit(self) -> None:
         self.committed = True
         failpoint("runner.committed", self._job.kind)
 

@@ -21,7 +21,10 @@ from redis.retry import Retry
 
 from .job import Fields
 
-OUTAGE_REPLIES = ("LOADING", "READONLY", "MISCONF", "OOM", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN")
+OUTAGE_REPLIES = (
+    "LOADING", "READONLY", "MISCONF", "OOM", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN",
+    "NOREPLICAS", "BUSY ", "TRYAGAIN",
+)  # fmt: skip
 
 CREATE_GROUP_FIRST = """
 local start = redis.call('EXISTS', KEYS[1]) == 0 and '$' or '0'
@@ -30,9 +33,11 @@ if made.err and not string.find(made.err, 'BUSYGROUP') then return made end
 return start
 """
 
-RENEW_NAME = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+CLAIM_NAME = """
+local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
 """
 
 RELEASE_NAME = """
@@ -85,14 +90,14 @@ def _of_reply(error: exceptions.ResponseError) -> Exception:
     return StreamAway(text) if known or text.startswith(OUTAGE_REPLIES) else error
 
 
-def _connection_options(timeout: float) -> dict[str, Any]:
+def _connection_options(url: str, timeout: float) -> dict[str, Any]:
     # Replies stay bytes: one value that is not UTF-8 would fail its whole batch, for ever.
     return {
+        **({} if url.startswith("unix:") else {"socket_keepalive": True}),
         "protocol": 2,
         "decode_responses": False,
         "socket_timeout": timeout,
         "socket_connect_timeout": max(settings.REDIS_TIMEOUT, 1.0),
-        "socket_keepalive": True,
     }
 
 
@@ -101,7 +106,7 @@ class RelayStream:
 
     def __init__(self, url: str) -> None:
         self._redis = redis.Redis.from_url(
-            url, retry=Retry(NoBackoff(), 0), **_connection_options(settings.REDIS_TIMEOUT)
+            url, retry=Retry(NoBackoff(), 0), **_connection_options(url, settings.REDIS_TIMEOUT)
         )
         self._stream = settings.JOBS["STREAM"]
         self._group = settings.JOBS["GROUP"]
@@ -143,14 +148,16 @@ class WorkerStream:
         self._stream = settings.JOBS["STREAM"]
         self._group = settings.JOBS["GROUP"]
         self._commands = redis.asyncio.Redis.from_url(
-            url, retry=AsyncRetry(NoBackoff(), 0), **_connection_options(settings.REDIS_TIMEOUT)
+            url,
+            retry=AsyncRetry(NoBackoff(), 0),
+            **_connection_options(url, settings.REDIS_TIMEOUT),
         )
         self._reader = redis.asyncio.Redis.from_url(
             url,
             retry=AsyncRetry(NoBackoff(), 0),
             client_name=self._reader_name,
             max_connections=1,
-            **_connection_options(settings.JOBS["BLOCK"] + 5.0),
+            **_connection_options(url, settings.JOBS["BLOCK"] + 5.0),
         )
         for client in (self._commands, self._reader):
             client.set_response_callback("XREADGROUP", cast(Any, _entries_of_reply))
@@ -160,18 +167,11 @@ class WorkerStream:
         return f"{self._stream}:consumer:{self.consumer}"
 
     async def claim_name(self) -> bool:
-        """Take the consumer's name for NAME_TTL seconds; False while another process has it."""
+        """Take or hold the consumer's name for NAME_TTL seconds; False while another has it."""
+        milliseconds = int(settings.JOBS["NAME_TTL"] * 1000)
         with _translated():
-            milliseconds = int(settings.JOBS["NAME_TTL"] * 1000)
-            taken = await self._commands.set(self._name_key, self._token, nx=True, px=milliseconds)
-            return bool(taken) or await self.renew_name()
-
-    async def renew_name(self) -> bool:
-        """Hold the name for another NAME_TTL seconds; False if it is no longer this process's."""
-        with _translated():
-            milliseconds = int(settings.JOBS["NAME_TTL"] * 1000)
             return bool(
-                await self._commands.eval(RENEW_NAME, 1, self._name_key, self._token, milliseconds)
+                await self._commands.eval(CLAIM_NAME, 1, self._name_key, self._token, milliseconds)
             )
 
     async def release_name(self) -> None:
@@ -181,8 +181,12 @@ class WorkerStream:
 
     async def ensure_group(self) -> None:
         """Make the group at 0 if it is missing: done and dead jobs are not run again."""
-        with _translated(), contextlib.suppress(redis.ResponseError):
-            await self._commands.xgroup_create(self._stream, self._group, id="0", mkstream=True)
+        with _translated():
+            try:
+                await self._commands.xgroup_create(self._stream, self._group, id="0", mkstream=True)
+            except exceptions.ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
+                    raise
 
     async def read_new(self, count: int) -> list[Entry]:
         """Up to `count` (at least 1) entries that nobody was given; waits BLOCK seconds for one."""

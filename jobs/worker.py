@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import IntEnum
 from typing import Any
@@ -25,6 +25,8 @@ from .stream import Entry, NoGroup, StreamAway, StreamRefused, WorkerStream
 logger = logging.getLogger(__name__)
 READ_LIMIT = 10
 """Entries read at once at most (design §6)."""
+WAKE_AGAIN = 0.1
+"""Seconds between two tries to end a blocking read."""
 GATHER = 0.004
 """Seconds that a busy worker lets slots gather before it reads, at most (`make bench`)."""
 LAST_WORDS = 2.0
@@ -35,6 +37,7 @@ class Exit(IntEnum):
     """How the worker leaves (design §6)."""
 
     DRAINED = 0
+    FAILED = 1
     UNFINISHED = 3
     NAME_TAKEN = 6
     REFUSED = 7
@@ -58,6 +61,9 @@ class Worker:
         self._lookups = ThreadPoolExecutor(1, "lookup", self._adopt_connection)
         self._acknowledger = Acknowledger(stream, _backoff())
         self._backoff = _backoff()
+        self._undecided_backoff = _backoff()
+        self._claimed = False
+        self._reading = False
         self._running: dict[str, Runnable] = {}
         self._set_aside: set[str] = set()
         self._pending_after: str | None = "0"
@@ -71,6 +77,11 @@ class Worker:
         """Whether `stop()` was called, or the worker gave up by itself."""
         return self._stopping.is_set()
 
+    @property
+    def unfinished(self) -> int:
+        """Jobs that still run: the interpreter would wait for their threads."""
+        return len(self._running)
+
     def stop(self, reason: Exit = Exit.DRAINED) -> None:
         """Read no more; `run()` returns once what runs has finished or the grace is over."""
         logger.info("stopping, %d running", len(self._running), extra={"action": "stop"})
@@ -82,7 +93,7 @@ class Worker:
         """Work until `stop()` and return the exit code. Outages are waited out."""
         await self._claim_name()
         helpers = [
-            asyncio.create_task(work())
+            self._start_helper(work())
             for work in (
                 self._hold_name, self._acknowledger.run, self._end_blocking_read, self._say_alive
             )
@@ -97,6 +108,17 @@ class Worker:
         await self._take_leave()
         return self._exit
 
+    def _start_helper(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._helper_ended)
+        return task
+
+    def _helper_ended(self, task: asyncio.Task[None]) -> None:
+        # A worker that reads on without its acknowledgements or its name does harm.
+        if not task.cancelled() and (error := task.exception()):
+            logger.error("a helper ended: %s", error_line(error), exc_info=error)
+            self.stop(Exit.REFUSED if _refused(error) else Exit.FAILED)
+
     # Reading
 
     async def _read_until_stopped(self) -> None:
@@ -106,10 +128,9 @@ class Worker:
             except Exception as error:
                 await self._after_error(error)
             else:
+                self._backoff.reset()
                 if self._undecided:
-                    await self._rest("a job met an outage")
-                else:
-                    self._backoff.reset()
+                    await self._rest("a job met an outage", self._undecided_backoff)
 
     async def _turn(self) -> None:
         count = min(READ_LIMIT, await self._free_slots())
@@ -118,9 +139,16 @@ class Worker:
             self._slot_freed.clear()
             await self._slot_freed.wait()
         elif self._pending_after is None:
-            await self._start(await self._stream.read_new(count))
+            await self._start(await self._read_new(count))
         else:
             await self._resume(self._pending_after, count)
+
+    async def _read_new(self, count: int) -> list[Entry]:
+        self._reading = True
+        try:
+            return await self._stream.read_new(count)
+        finally:
+            self._reading = False
 
     async def _free_slots(self) -> int:
         # Short jobs free more slots within moments: one read and one look-up for several.
@@ -149,10 +177,11 @@ class Worker:
         self._set_aside.update(found.set_aside)
         self._acknowledger.settle(found.concluded)
         for entry_id, (job, kind) in found.runnable.items():
-            self._running[entry_id] = job, kind
-            self._threads.submit(
+            run = self._threads.submit(
                 run_job, job, entry_id, kind, self._stream.consumer, self._pool
-            ).add_done_callback(self._finisher(entry_id))
+            )
+            self._running[entry_id] = job, kind
+            run.add_done_callback(self._finisher(entry_id))
         metrics.SLOTS_BUSY.set(len(self._running))
 
     def _finisher(self, entry_id: str) -> Callable[[Future[Outcome]], object]:
@@ -163,6 +192,7 @@ class Worker:
         del self._running[entry_id]
         metrics.SLOTS_BUSY.set(len(self._running))
         if outcome.acknowledges:
+            self._undecided_backoff.reset()
             self._acknowledger.settle([entry_id])
         elif outcome is Outcome.REFUSED:
             self._set_aside.add(entry_id)
@@ -173,18 +203,25 @@ class Worker:
     # Outages
 
     async def _after_error(self, error: Exception) -> None:
-        if isinstance(error, StreamRefused) or outage.is_refusal(error):
+        if _refused(error):
             logger.error("refused by a server: %s", error_line(error), extra={"action": "stop"})
             return self.stop(Exit.REFUSED)
         if isinstance(error, NoGroup):
-            with contextlib.suppress(StreamAway):
-                await self._stream.ensure_group()
+            await self._remake_group()
         elif not outage.is_outage(error):
             logger.error("the loop failed: %s", error_line(error), exc_info=error)
-        return await self._rest(error_line(error))
+        return await self._rest(error_line(error), self._backoff)
 
-    async def _rest(self, reason: str) -> None:
-        seconds = self._backoff.pause()
+    async def _remake_group(self) -> None:
+        try:
+            await self._stream.ensure_group()
+        except StreamRefused:
+            self.stop(Exit.REFUSED)
+        except StreamAway as error:
+            logger.debug("no group yet: %s", error_line(error))
+
+    async def _rest(self, reason: str, backoff: Backoff) -> None:
+        seconds = backoff.pause()
         logger.warning("reads again in %.1f s: %s", seconds, reason, extra={"action": "back off"})
         await self._pause(seconds)
         self._undecided = False
@@ -201,13 +238,14 @@ class Worker:
         while not self.is_stopping:
             try:
                 if await self._stream.claim_name():
+                    self._claimed = True
                     await self._stream.ensure_group()
                     return
                 if time.monotonic() > deadline:
                     logger.error("the name %s is taken by another worker", self._stream.consumer)
                     self.stop(Exit.NAME_TAKEN)
                 await self._pause(settings.JOBS["NAME_TTL"] / 20)
-            except (StreamAway, StreamRefused) as error:
+            except Exception as error:
                 deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
                 await self._after_error(error)
 
@@ -227,8 +265,11 @@ class Worker:
 
     async def _end_blocking_read(self) -> None:
         await self._stopping.wait()
-        with contextlib.suppress(StreamAway, StreamRefused):
-            await self._stream.wake_reader()
+        # Again and again: the first may overtake the read that it is to end.
+        while self._reading:
+            with contextlib.suppress(StreamAway, StreamRefused):
+                await self._stream.wake_reader()
+            await asyncio.sleep(WAKE_AGAIN)
 
     async def _say_alive(self) -> None:
         while True:
@@ -238,7 +279,9 @@ class Worker:
                     processes.say_alive, "worker", self._stream.consumer, status
                 )
             except Exception as error:
-                logger.debug("not written down: %s", error_line(error))
+                logger.warning("PostgreSQL does not answer: %s", error_line(error))
+                if _refused(error):
+                    return self.stop(Exit.REFUSED)
             await asyncio.sleep(settings.JOBS["HEARTBEAT"])
 
     def _adopt_connection(self) -> None:
@@ -269,8 +312,9 @@ class Worker:
     async def _take_leave(self) -> None:
         with contextlib.suppress(Exception):
             await self._stream.release_name()
-        with contextlib.suppress(Exception):
-            await self._in_database(processes.say_gone, "worker", self._stream.consumer)
+        if self._claimed:
+            with contextlib.suppress(Exception):
+                await self._in_database(processes.say_gone, "worker", self._stream.consumer)
         with contextlib.suppress(Exception):
             await self._stream.close()
         self._lookups.shutdown()
@@ -278,6 +322,10 @@ class Worker:
         if not self._running:
             await asyncio.to_thread(self._close_connections)
         logger.info("left: %s", self._exit.name.lower(), extra={"action": "stop"})
+
+
+def _refused(error: BaseException) -> bool:
+    return isinstance(error, StreamRefused) or outage.is_refusal(error)
 
 
 def _with_own_connection[R](function: Callable[..., R], *args: Any) -> R:

@@ -6,6 +6,8 @@ import pytest
 from django.db import close_old_connections, connection
 from prometheus_client import REGISTRY
 
+from stagedoor.settings.base import database
+
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -56,3 +58,10 @@ def elsewhere() -> Callable[[str], None]:
             other.execute(statement)
 
     return run
+
+
+def test_what_the_address_says_of_tls_is_kept() -> None:
+    address = "postgres://u:p@db.example/shop?sslmode=verify-full&sslrootcert=/etc/ca.pem"
+    options = database(address)["OPTIONS"]
+    assert (options["sslmode"], options["sslrootcert"]) == ("verify-full", "/etc/ca.pem")
+    assert "lock_timeout" in options["options"]

@@ -8,7 +8,6 @@ import django_stubs_ext
 import environ
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
-from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -105,7 +104,6 @@ AUTH_PASSWORD_VALIDATORS = [
 # Servers. A client that repeats XADD by itself doubles entries, one that waits for ever hangs.
 REDIS_TIMEOUT = env.float("REDIS_TIMEOUT", default=0.1)
 NO_RETRY = Retry(NoBackoff(), 0)
-ASYNC_NO_RETRY = AsyncRetry(NoBackoff(), 0)
 
 
 def database(url: str) -> dict[str, Any]:
@@ -123,8 +121,9 @@ def database(url: str) -> dict[str, Any]:
         "lock_timeout": env.int("LOCK_TIMEOUT_MS", default=2_000),
         "idle_in_transaction_session_timeout": env.int("IDLE_IN_TRANSACTION_MS", default=5_000),
     }
+    config = environ.Env.db_url_config(url)
     return {
-        **environ.Env.db_url_config(url),
+        **config,
         "ENGINE": "django_prometheus.db.backends.postgresql",
         "CONN_HEALTH_CHECKS": True,
         "CONN_MAX_AGE": None,
@@ -136,6 +135,7 @@ def database(url: str) -> dict[str, Any]:
             "keepalives_interval": 5,
             "keepalives_count": 3,
             "application_name": env.str("APPLICATION_NAME", default="stagedoor"),
+            **config.get("OPTIONS", {}),
         },
     }
 

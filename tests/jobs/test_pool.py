@@ -126,3 +126,37 @@ def test_closing_ends_every_process() -> None:
 
 def test_without_processes_the_caller_computes() -> None:
     assert Pool(0).compute(60, process_id) == os.getpid()
+
+
+def test_a_process_that_cannot_be_replaced_costs_one_call_and_no_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool(1)
+    try:
+        with pytest.raises(ProcessDied):
+            pool.compute(60, end_by, signal.SIGKILL)
+        start = pool._start
+        failures = iter([OSError("Cannot allocate memory")])
+
+        def start_or_fail() -> object:
+            for failure in failures:
+                raise failure
+            return start()
+
+        monkeypatch.setattr(pool, "_start", start_or_fail)
+        with pytest.raises(OSError, match="allocate"):
+            pool.compute(60, double, 1)
+        assert pool.compute(60, double, 21) == 42
+    finally:
+        pool.close()
+
+
+def test_the_limit_also_bounds_what_is_sent_to_a_stopped_process() -> None:
+    pool = Pool(1)
+    try:
+        os.kill(pool.compute(60, process_id), signal.SIGSTOP)
+        with pytest.raises(ComputeTimeout):
+            pool.compute(0.5, len, b"x" * 5_000_000)
+        assert pool.compute(60, double, 21) == 42
+    finally:
+        pool.close()

@@ -1,12 +1,14 @@
 """One step of the relay against a real stream."""
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 import redis as redis_client
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from jobs import relay
 from jobs.correlation import correlated
@@ -16,6 +18,7 @@ from jobs.outbox import enqueue
 from jobs.stream import RelayStream, StreamAway
 from tests import servers
 from tests.conftest import Arm, Register
+from tests.processes import Product
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -129,3 +132,45 @@ def test_the_group_of_a_new_stream_starts_at_its_end_and_a_lost_one_at_zero(
     stream.ensure_group()
     assert redis.xinfo_groups("jobs")[0]["last-delivered-id"] == b"0-0"
     assert redis.xinfo_groups("jobs")[0]["lag"] == 1
+
+
+def test_the_batch_grows_back_after_an_outage_though_the_backlog_is_long(
+    redis: redis_client.Redis, stream: RelayStream, settings: Any
+) -> None:
+    settings.JOBS = {**settings.JOBS, "RELAY_BATCH": 8}
+    runs = relay.Relay(stream, "test")
+    put(40)
+    for _ in range(5):
+        runs._back_off(StreamAway("away"))
+    assert runs._batch == 1
+    sizes = []
+    for _ in range(5):
+        before = redis.xlen("jobs")
+        runs._turn()
+        sizes.append(redis.xlen("jobs") - before)
+    runs._close_listener()
+    assert sizes == [1, 2, 4, 8, 8]
+
+
+def test_a_row_locked_by_somebody_else_does_not_make_the_relay_spin(
+    redis: redis_client.Redis, stream: RelayStream
+) -> None:
+    [row] = put()
+    runs = relay.Relay(stream, "test")
+    with psycopg.connect(**connection.get_connection_params()) as other:
+        other.execute("SELECT 1 FROM jobs_outbox WHERE id = %s FOR UPDATE", [row])
+        began = time.monotonic()
+        for _ in range(5):
+            runs._turn()
+        assert time.monotonic() - began > 4 * 0.1
+    runs._turn()
+    runs._close_listener()
+    assert redis.xlen("jobs") == 1
+
+
+def test_a_wrong_password_ends_the_relay_loudly(product: Product) -> None:
+    wrong = {"DATABASE_URL": "postgres://nobody:wrong@" + servers.POSTGRES.url("x").split("@")[1]}
+    process = product.relay(**wrong)
+    assert process.ended() == 7
+    assert "refused by a server" in process.log()
+    assert "wrong" not in process.log().replace("wrong password", "")

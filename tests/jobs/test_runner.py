@@ -1,10 +1,12 @@
 """One job, whatever its handler does: an outcome, and effects once."""
 
+import contextlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 
 from jobs.job import Job
 from jobs.models import OutboxRow, ProcessedJob
@@ -218,3 +220,51 @@ def test_nothing_to_do_outside_of_effects_is_an_error(kind: Register) -> None:
     put()
     assert drain() == [Outcome.RETRY]
     assert "inside effects()" in OutboxRow.objects.get().last_error
+
+
+def swallow_error() -> None:
+    with contextlib.suppress(IntegrityError):
+        ProcessedJob.objects.create(outbox_id=1)  # of nothing: its columns must not be null
+
+
+def roll_back_in_silence() -> None:
+    transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize("harm", [swallow_error, roll_back_in_silence, connection.close])
+def test_effects_that_were_rolled_back_without_a_word_are_not_done(
+    kind: Register, harm: Callable[[], None]
+) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        with job.effects():
+            harm()
+
+    put()
+    assert drain() == [Outcome.RETRY]
+    assert OutboxRow.objects.get().attempts == 1
+    assert not ProcessedJob.objects.exists()
+
+
+def test_a_closed_cursor_is_the_handlers_fault_and_no_outage(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        cursor = connection.cursor()
+        cursor.close()
+        cursor.execute("SELECT 1")
+
+    put()
+    assert drain() == [Outcome.RETRY]
+    assert OutboxRow.objects.get().attempts == 1
+
+
+def test_no_address_of_a_person_is_kept_with_an_error(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        raise ValueError("refused: ada@example.org, redis://:secret@host:1/0")
+
+    put()
+    drain()
+    error = OutboxRow.objects.get().last_error
+    assert "ada" not in error
+    assert "secret" not in error

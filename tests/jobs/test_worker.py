@@ -15,7 +15,7 @@ import redis as redis_client
 from django.conf import settings as django_settings
 from django.db import connection, transaction
 
-from jobs import relay
+from jobs import processes, relay
 from jobs.job import Job
 from jobs.models import OutboxRow, ProcessedJob
 from jobs.outbox import enqueue
@@ -360,6 +360,56 @@ def test_a_wrong_password_ends_the_worker_loudly(product: Product) -> None:
     process = product.worker(REDIS_URL=address)
     assert process.ended() == Exit.REFUSED
     assert "refused by a server" in process.log()
+
+
+def test_a_refusal_of_what_helpers_do_ends_the_worker_rather_than_half_of_it(
+    stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    """Without its name, or without acknowledgements, a worker that reads on does harm."""
+    with working() as worker:
+        wait_for(lambda: reader_is_blocked(redis), "a blocked reader")
+        redis.acl_setuser("default", enabled=True, commands=["-eval"], categories=None)
+        try:
+            assert worker.ended() is Exit.REFUSED
+        finally:
+            redis.acl_setuser("default", enabled=True, commands=["+eval"], categories=None)
+
+
+def test_a_server_without_its_replicas_is_waited_for(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    gate.open.set()
+    put(2)
+    relay.step(stream, 500)
+    redis.config_set("min-replicas-to-write", 1)
+    try:
+        with working() as worker:
+            wait_for(
+                lambda: redis.info("errorstats").get("errorstat_NOREPLICAS"), "a refused write"
+            )
+            redis.config_set("min-replicas-to-write", 0)
+            wait_for(lambda: ProcessedJob.objects.count() == 2, "the jobs done")
+            wait_for(lambda: pending(redis) == 0, "the jobs acknowledged")
+            assert worker.stop() is Exit.DRAINED
+    finally:
+        redis.config_set("min-replicas-to-write", 0)
+
+
+def test_a_worker_of_a_wrong_database_password_says_so_and_ends(product: Product) -> None:
+    address = "postgres://nobody:wrong@" + servers.POSTGRES.url("x").split("@")[1]
+    process = product.worker(DATABASE_URL=address)
+    assert process.ended() == Exit.REFUSED
+    assert "authentication failed" in process.log()
+
+
+def test_a_second_worker_that_is_refused_leaves_the_first_ones_sign_of_life(
+    stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    with working("same"):
+        wait_for(lambda: processes.alive("worker") == 1, "the first worker's sign of life")
+        with working("same") as second:
+            assert second.ended() is Exit.NAME_TAKEN
+        assert processes.alive("worker") == 1
 
 
 def test_a_second_signal_leaves_at_once_and_loses_nothing(

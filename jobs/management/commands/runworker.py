@@ -64,15 +64,15 @@ class Command(BaseCommand):
             warm_up=settings.JOBS["WARM_UP"],
             renders=settings.JOBS["RENDERS_PER_PROCESS"],
         )
-        code = asyncio.run(_work(pool, options))
-        if code is Exit.UNFINISHED:
+        code, unfinished = asyncio.run(_work(pool, options))
+        if unfinished:
             # The interpreter would wait for the threads that still run.
             _leave_now(code)
         pool.close()
         sys.exit(code)
 
 
-async def _work(pool: Pool, options: dict[str, Any]) -> Exit:
+async def _work(pool: Pool, options: dict[str, Any]) -> tuple[Exit, int]:
     stream = WorkerStream(settings.REDIS_URL, options["name"])
     worker = Worker(stream, pool, slots=options["slots"], grace=options["grace"])
 
@@ -83,7 +83,7 @@ async def _work(pool: Pool, options: dict[str, Any]) -> Exit:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, on_signal)
-    return await worker.run()
+    return await worker.run(), worker.unfinished
 
 
 def _leave_now(code: Exit) -> None:

@@ -71,11 +71,22 @@ def enqueue(kind: str, *, subject: str = "", lane: str = Lane.TICKETS, **args: i
         )
     checked = kind_named(kind).checked_args(args)
     _refuse_unencodable(kind, checked)
-    row = OutboxRow.objects.create(
-        kind=kind, args=checked, subject=subject, lane=lane, request_id=request_id(), trace=trace()
-    )
+    row = _insert(kind, checked, subject, lane)
     _wake_relay_on_commit()
-    return int(row.pk)
+    return row
+
+
+def _insert(kind: str, args: Mapping[str, int | str], subject: str, lane: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO jobs_outbox (kind, args, subject, lane, request_id, trace,
+                last_error, dead_reason, traceback, dead_by)
+            VALUES (%s, %s, %s, %s, %s, %s, '', '', '', '') RETURNING id
+            """,
+            [kind, json.dumps(args), subject, lane, request_id(), trace()],
+        )
+        return int(cursor.fetchone()[0])
 
 
 def _refuse_unencodable(kind: str, args: Mapping[str, int | str]) -> None:

@@ -111,6 +111,7 @@ class OrderForm(forms.Form):
             email=self.cleaned_data["email"],
             buyer_name=self.cleaned_data["name"],
             order_key=self.cleaned_data["order_key"],
+            types={kind.pk: kind for kind in self.types},
         )
 
 

@@ -104,6 +104,13 @@ class Event(models.Model):
         return (self.starts_at - timedelta(minutes=self.doors_minutes)).astimezone(self.zone)
 
 
+class TicketTypeQuerySet(models.QuerySet["TicketType"]):
+    def published(self, slug: str) -> "TicketTypeQuerySet":
+        """What buyers see of the event `slug`, with event and stock."""
+        of_event = self.filter(event__slug=slug).exclude(event__status=EventStatus.DRAFT)
+        return of_event.select_related("event", "stock")
+
+
 class TicketType(models.Model):
     """`price` in minor units of the event's currency."""
 
@@ -112,6 +119,8 @@ class TicketType(models.Model):
     price = models.PositiveBigIntegerField(help_text="In minor units: 4250 is 42.50 EUR.")
     max_per_order = models.PositiveSmallIntegerField(default=8, validators=[MinValueValidator(1)])
     sort = models.PositiveSmallIntegerField(default=0)
+
+    objects = TicketTypeQuerySet.as_manager()
 
     class Meta:
         ordering = ("sort", "id")

@@ -3,18 +3,17 @@
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.db import connection, transaction
-from django.db.models import F
 from django.utils import timezone
 
 from jobs.correlation import request_id
 from jobs.outbox import enqueue
 
 from . import links
-from .models import Event, EventStatus, Order, OrderLine, Stock, TicketType
+from .models import Event, EventStatus, Order, Stock, TicketType
 
 CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
 """Without 0 O 1 I L: codes are read out on the telephone. 31^8: two are never alike in practice,
@@ -53,7 +52,8 @@ class KeyReused(Exception):
 class Wish:
     """What a buyer asks for: cleaned, not yet checked against the sale.
 
-    `quantities`: ticket type id to a number of 1 or more. `order_key` is the form's own.
+    `quantities`: ticket type id to a number of 1 or more. `order_key` is the form's own. `types`:
+    these ticket types with their stock, as the page has just read them; read here where missing.
     """
 
     event: Event
@@ -62,6 +62,7 @@ class Wish:
     buyer_name: str
     order_key: str
     locale: str = "en"
+    types: Mapping[int, TicketType] | None = None
 
     def digest(self) -> bytes:
         """Of the content: the same key with another digest is another order."""
@@ -95,9 +96,8 @@ def place_order(wish: Wish) -> PlacedOrder:
 
 
 def _types_with_places(wish: Wish) -> dict[int, TicketType]:
-    found = TicketType.objects.filter(event=wish.event, pk__in=wish.quantities)
-    types = {kind.pk: kind for kind in found.select_related("stock")}
-    if len(types) < len(wish.quantities):
+    types = dict(wish.types or _read_types(wish))
+    if not types.keys() >= wish.quantities.keys():
         raise NotOnSale("These tickets are not sold any more.")
     left = {pk: types[pk].stock.left for pk in wish.quantities}
     short = {pk: places for pk, places in left.items() if places < wish.quantities[pk]}
@@ -105,6 +105,11 @@ def _types_with_places(wish: Wish) -> dict[int, TicketType]:
     if short:
         raise SoldOut(short, {pk: kind.name for pk, kind in types.items()})
     return types
+
+
+def _read_types(wish: Wish) -> dict[int, TicketType]:
+    found = TicketType.objects.filter(event=wish.event, pk__in=wish.quantities)
+    return {kind.pk: kind for kind in found.select_related("stock")}
 
 
 def refuse_unless_on_sale(event: Event) -> None:
@@ -128,7 +133,7 @@ def _place(wish: Wish, types: Mapping[int, TicketType]) -> PlacedOrder:
             wish, new, sum(types[pk].price * n for pk, n in wish.quantities.items())
         ):
             return _first_of(wish)
-        OrderLine.objects.bulk_create(_lines(wish, types, new.id))
+        _insert_lines(wish, types, new.id)
         enqueue("render_tickets", subject=f"order:{new.id}", order_id=new.id)
         _take_places(wish.quantities, types)
     return new
@@ -163,24 +168,35 @@ def _insert_order(wish: Wish, new: PlacedOrder, total: int) -> bool:
         return bool(cursor.rowcount == 1)
 
 
-def _lines(wish: Wish, types: Mapping[int, TicketType], order_id: int) -> Iterator[OrderLine]:
-    for pk, quantity in wish.quantities.items():
-        yield OrderLine(
-            order_id=order_id,
-            ticket_type_id=pk,
-            quantity=quantity,
-            price=types[pk].price,
-            name=types[pk].name,
-        )
+def _insert_lines(wish: Wish, types: Mapping[int, TicketType], order_id: int) -> None:
+    # This transaction is in plain SQL: building it by the ORM took a fifth of the request's time.
+    chosen = [types[pk] for pk in wish.quantities]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO orders_orderline (order_id, ticket_type_id, quantity, price, name)
+            SELECT %s, * FROM unnest(%s::bigint[], %s::smallint[], %s::bigint[], %s::text[])
+            """,
+            [
+                order_id, [kind.pk for kind in chosen], list(wish.quantities.values()),
+                [kind.price for kind in chosen], [kind.name for kind in chosen],
+            ],
+        )  # fmt: skip
 
 
 def _take_places(quantities: Mapping[int, int], types: Mapping[int, TicketType]) -> None:
     # Last before COMMIT, in one order everywhere: the row is hot, and deadlocks need two orders.
-    for pk in sorted(quantities):
-        wanted = quantities[pk]
-        taken = Stock.objects.filter(pk=pk, taken__lte=F("capacity") - wanted)
-        if taken.update(taken=F("taken") + wanted) != 1:
-            raise SoldOut({pk: _places_left(pk)}, {pk: types[pk].name})
+    with connection.cursor() as cursor:
+        for pk in sorted(quantities):
+            cursor.execute(
+                """
+                UPDATE orders_stock SET taken = taken + %s
+                WHERE ticket_type_id = %s AND taken + %s <= capacity
+                """,
+                [quantities[pk], pk, quantities[pk]],
+            )
+            if cursor.rowcount != 1:
+                raise SoldOut({pk: _places_left(pk)}, {pk: types[pk].name})
 
 
 def _places_left(pk: int) -> int:

@@ -33,20 +33,20 @@ def event_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 def event_page(request: HttpRequest, slug: str) -> HttpResponse:
     """`/events/<slug>/`: the event and its order form."""
-    event = _event(slug)
-    if event is None:
+    offer = _offer(slug)
+    if offer is None:
         return _no_event(request)
-    return _page(request, OrderForm(event, _types(event), _buyer(request)), 200)
+    return _page(request, OrderForm(*offer, _buyer(request)), 200)
 
 
 @require_POST
 @never_cache
 def place(request: HttpRequest) -> HttpResponse:
     """`POST /orders/`: 303 to the order, or the form again (4xx) with what is wrong."""
-    event = _event(request.POST.get("event", ""))
-    if event is None:
+    offer = _offer(request.POST.get("event", ""))
+    if offer is None:
         return _no_event(request)
-    form = OrderForm(event, _types(event), _buyer(request), request.POST)
+    form = OrderForm(*offer, _buyer(request), request.POST)
     if not form.is_valid():
         return _page(request, form, 422)
     try:
@@ -63,9 +63,15 @@ def _link(order: PlacedOrder) -> str:
     return reverse("order-link", args=[order.secret])
 
 
-def _event(slug: str) -> Event | None:
-    published = Event.objects.exclude(status=EventStatus.DRAFT)
-    return published.filter(slug=slug).first() if slug.isprintable() else None
+def _offer(slug: str) -> tuple[Event, list[TicketType]] | None:
+    """The published event and its ticket types with their stock: one statement of the sale."""
+    if not slug.isprintable():
+        return None
+    types = list(TicketType.objects.published(slug))
+    if types:
+        return types[0].event, types
+    event = Event.objects.exclude(status=EventStatus.DRAFT).filter(slug=slug).first()
+    return (event, []) if event else None
 
 
 def _no_event(request: HttpRequest) -> HttpResponse:
@@ -74,10 +80,6 @@ def _no_event(request: HttpRequest) -> HttpResponse:
         "text": "We sell no tickets for an event of that name. Please choose one from the list.",
     }
     return render(request, "error.html", context, status=404)
-
-
-def _types(event: Event) -> list[TicketType]:
-    return list(event.ticket_types.select_related("stock"))
 
 
 def _buyer(request: HttpRequest) -> str:

@@ -53,7 +53,7 @@ class Pool:
     work. A process is replaced after `renders` pieces of work, which keeps its memory flat.
     """
 
-    def __init__(self, processes: int, *, warm_up: Sequence[str] = (), renders: int = 300) -> None:
+    def __init__(self, processes: int, *, warm_up: Sequence[str] = (), renders: int = 500) -> None:
         self._warm_up = tuple(warm_up)
         self._renders = renders
         self._inline = processes == 0

@@ -186,7 +186,7 @@ JOBS: dict[str, Any] = {
     "HEARTBEAT": env.float("JOBS_HEARTBEAT", default=10.0),
     "BACKOFF_MIN": env.float("JOBS_BACKOFF_MIN", default=0.1),
     "BACKOFF_MAX": env.float("JOBS_BACKOFF_MAX", default=5.0),
-    "RENDERS_PER_PROCESS": env.int("JOBS_RENDERS_PER_PROCESS", default=300),
+    "RENDERS_PER_PROCESS": env.int("JOBS_RENDERS_PER_PROCESS", default=500),
     "WARM_UP": ["tickets.pdf.warm_up"],
 }
 BUILD = env.str("BUILD", default="dev")

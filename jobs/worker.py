@@ -5,13 +5,11 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from enum import IntEnum
 from typing import Any
 
 from django.conf import settings
-from django.db import close_old_connections, connection, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import metrics, outage, processes
 from .acknowledger import Acknowledger
@@ -21,6 +19,7 @@ from .pool import Pool
 from .runner import Outcome, run_job
 from .sorting import Runnable, sort_entries
 from .stream import Entry, NoGroup, StreamAway, StreamRefused, WorkerStream
+from .threads import Threads
 
 logger = logging.getLogger(__name__)
 READ_LIMIT = 10
@@ -55,10 +54,7 @@ class Worker:
         self._pool = pool
         self._slots = slots
         self._grace = grace
-        self._connections: list[BaseDatabaseWrapper] = []
-        self._threads = ThreadPoolExecutor(slots, "slot", self._adopt_connection)
-        # Look-ups must not queue behind the jobs that fill every slot's thread.
-        self._lookups = ThreadPoolExecutor(1, "lookup", self._adopt_connection)
+        self._threads = Threads(slots)
         self._acknowledger = Acknowledger(stream, _backoff())
         self._backoff = _backoff()
         self._undecided_backoff = _backoff()
@@ -169,7 +165,7 @@ class Worker:
         if not entries:
             return
         try:
-            found = await self._in_database(sort_entries, entries)
+            found = await self._threads.look_up(sort_entries, entries)
         except BaseException:
             # Delivered and in no slot: only the pending list knows of them now.
             self._pending_after = "0"
@@ -177,7 +173,7 @@ class Worker:
         self._set_aside.update(found.set_aside)
         self._acknowledger.settle(found.concluded)
         for entry_id, (job, kind) in found.runnable.items():
-            run = self._threads.submit(
+            run = self._threads.run_job(
                 run_job, job, entry_id, kind, self._stream.consumer, self._pool
             )
             self._running[entry_id] = job, kind
@@ -275,7 +271,7 @@ class Worker:
         while True:
             status = f"{len(self._running)} of {self._slots} slots busy"
             try:
-                await self._in_database(
+                await self._threads.look_up(
                     processes.say_alive, "worker", self._stream.consumer, status
                 )
             except Exception as error:
@@ -283,20 +279,6 @@ class Worker:
                 if _refused(error):
                     return self.stop(Exit.REFUSED)
             await asyncio.sleep(settings.JOBS["HEARTBEAT"])
-
-    def _adopt_connection(self) -> None:
-        # A thread cannot close its connection when it ends: the worker does it for all of them.
-        connection.inc_thread_sharing()
-        self._connections.append(connections[connection.alias])
-
-    def _close_connections(self) -> None:
-        for kept in self._connections:
-            kept.close()
-
-    async def _in_database[R](self, function: Callable[..., R], *args: Any) -> R:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._lookups, _with_own_connection, function, *args
-        )
 
     async def _drain(self) -> None:
         deadline = time.monotonic() + self._grace
@@ -314,23 +296,15 @@ class Worker:
             await self._stream.release_name()
         if self._claimed:
             with contextlib.suppress(Exception):
-                await self._in_database(processes.say_gone, "worker", self._stream.consumer)
+                await self._threads.look_up(processes.say_gone, "worker", self._stream.consumer)
         with contextlib.suppress(Exception):
             await self._stream.close()
-        self._lookups.shutdown()
-        self._threads.shutdown(wait=not self._running)
-        if not self._running:
-            await asyncio.to_thread(self._close_connections)
+        if self._running:
+            self._threads.abandon()
+        else:
+            await asyncio.to_thread(self._threads.close)
         logger.info("left: %s", self._exit.name.lower(), extra={"action": "stop"})
 
 
 def _refused(error: BaseException) -> bool:
     return isinstance(error, StreamRefused) or outage.is_refusal(error)
-
-
-def _with_own_connection[R](function: Callable[..., R], *args: Any) -> R:
-    close_old_connections()
-    try:
-        return function(*args)
-    finally:
-        close_old_connections()

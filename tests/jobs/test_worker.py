@@ -102,8 +102,7 @@ class Running:
 
     def let_go(self) -> None:
         """What the end of its process does for a worker that left jobs unfinished."""
-        self._worker._threads.shutdown(wait=True)
-        self._worker._close_connections()
+        self._worker._threads.close()
 
     def ended(self) -> Exit | None:
         self._thread.join(60)

@@ -24,7 +24,7 @@ from . import metrics
 logger = logging.getLogger(__name__)
 KEPT_ENVIRONMENT = frozenset({"PATH", "LANG", "LC_ALL", "HOME", "TMPDIR", "TZ"})
 STOP_SECONDS = 2.0
-NICENESS = 10
+NICENESS = 19
 
 
 class ComputeTimeout(Exception):

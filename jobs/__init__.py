@@ -2,7 +2,7 @@
 
     enqueue()            outbox.py     one outbox row, in the caller's transaction
       relay.step()       relay.py      due rows -> entries on the stream (stream.py), then marked
-        Worker           worker.py     entries -> free slots, leases, acknowledgements
+        Worker           worker.py     entries -> free slots, acknowledgements
           parse_job()    job.py        bytes -> a typed job, or MalformedJob
             run_job()    runner.py     its handler (registry.py), its effects(), an outcome
               acknowledge              only after that commit

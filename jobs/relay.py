@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-import random
 import socket
 import threading
 import time
@@ -13,6 +12,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from . import metrics, outage, outbox, processes
+from .backoff import Backoff
 from .errors import error_line
 from .failpoint import failpoint
 from .stream import RelayStream, StreamRefused
@@ -63,7 +63,7 @@ class Relay:
         self._stopping = threading.Event()
         self._listener: psycopg.Connection | None = None
         self._batch = settings.JOBS["RELAY_BATCH"]
-        self._pause = settings.JOBS["BACKOFF_MIN"]
+        self._backoff = Backoff(settings.JOBS["BACKOFF_MIN"], settings.JOBS["BACKOFF_MAX"])
         self._say_alive_at = 0.0
         self._group_sure = False
 
@@ -95,7 +95,7 @@ class Relay:
             self._stream.ensure_group()
         moved = step(self._stream, self._batch)
         self._group_sure = True
-        self._pause = settings.JOBS["BACKOFF_MIN"]
+        self._backoff.reset()
         if moved < self._batch:
             self._wait(moved)
         self._batch = min(self._batch * 2, settings.JOBS["RELAY_BATCH"])
@@ -130,8 +130,7 @@ class Relay:
         self._close_listener()
         self._group_sure = False
         self._batch = max(1, self._batch // 2)
-        self._stopping.wait(random.uniform(self._pause / 2, self._pause))  # noqa: S311
-        self._pause = min(self._pause * 2, settings.JOBS["BACKOFF_MAX"])
+        self._stopping.wait(self._backoff.pause())
 
     def _close_listener(self) -> None:
         if self._listener is not None:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,13 +27,6 @@ def wait_for[T](condition: Callable[[], T], what: str, seconds: float = PATIENCE
             raise AssertionError(f"waited {seconds:g} s in vain for: {what}")
         time.sleep(0.02)
     return answer
-
-
-def free_port() -> int:
-    """A TCP port of the loopback that nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Process:

@@ -14,9 +14,10 @@ import redis as redis_client
 from jobs.failpoint import FAILPOINTS
 from jobs.models import OutboxRow, ProcessedJob
 from orders.models import Order
+from stagedoor.embedded.server import free_port
 from tests.conftest import MailFolder
 from tests.people import buy, new_event, new_type
-from tests.processes import Process, Product, free_port, wait_for
+from tests.processes import Process, Product, wait_for
 from tests.stories.test_whole_way import Browser
 from tickets.models import Delivery, Ticket, TicketFile
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, free_port, wait_for
+from stagedoor.embedded.server import free_port
+from tests.processes import ROOT, wait_for
 
 STOP_SECONDS = 15
 """Promised for everything, from the signal to the last process."""

@@ -16,9 +16,10 @@ import zxingcpp
 from pypdf import PdfReader
 
 from jobs.models import OutboxRow, ProcessedJob
+from stagedoor.embedded.server import free_port
 from tests.conftest import MailFolder
 from tests.people import new_event, new_type
-from tests.processes import Process, Product, free_port, wait_for
+from tests.processes import Process, Product, wait_for
 from tickets.models import Ticket
 
 pytestmark = pytest.mark.django_db(transaction=True)

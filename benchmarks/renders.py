@@ -65,7 +65,7 @@ def _page(number: int) -> str:
 def _by_product(pool: Pool, pages: Sequence[str]) -> list[bytes]:
     """As a worker does: a thread for each slot, all waiting for the pool's processes."""
     with ThreadPoolExecutor(SLOTS) as slots:
-        return list(slots.map(lambda page: pool.compute(60, render_pdf, page).pdf, pages))
+        return list(slots.map(lambda page: pool.compute(60, int, render_pdf, page).pdf, pages))
 
 
 def _rate(render: Callable[[Sequence[str]], list[bytes]], pages: Sequence[str]) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from .backoff import Backoff
 from .errors import error_line
+from .failpoint import failpoint
 from .stream import StreamRefused, WorkerStream
 
 logger = logging.getLogger(__name__)
@@ -24,6 +25,12 @@ class Acknowledger:
         self._more = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._answered = True
+
+    @property
+    def empty(self) -> bool:
+        """Whether the stream knows all that is settled."""
+        return not self._settled
 
     def __contains__(self, entry_id: str) -> bool:
         return entry_id in self._settled
@@ -47,15 +54,20 @@ class Acknowledger:
             self._empty.set()
 
     async def _once(self, batch: tuple[str, ...]) -> None:
+        failpoint("acknowledger.before")
         try:
             await self._stream.acknowledge(batch)
         except StreamRefused:
             raise
         except Exception as error:
             # An XACK that timed out may or may not have happened; a second one changes nothing.
-            logger.warning("not acknowledged yet: %s", error_line(error))
+            if self._answered:
+                logger.warning("not acknowledged yet: %s", error_line(error))
+            self._answered = False
             await asyncio.sleep(self._backoff.pause())
         else:
+            failpoint("acknowledger.after")
+            self._answered = True
             self._backoff.reset()
             self._settled.difference_update(batch)
 

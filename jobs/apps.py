@@ -8,7 +8,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
 
-from . import failpoint
+from . import checks, failpoint  # noqa: F401 (checks registers itself)
 
 
 class JobsConfig(AppConfig):

@@ -7,10 +7,21 @@ _armed: Callable[[str], None] | None = None
 FAILPOINTS = (
     "enqueue.committed",
     "relay.appended",
+    "worker.read",
+    "worker.sorted",
+    "worker.reclaimed",
+    "worker.renewed",
+    "worker.handed_back",
+    "runner.start_noted",
     "runner.before_effects",
     "runner.moved",
     "runner.before_commit",
     "runner.committed",
+    "runner.failure_counted",
+    "dead_letters.marked",
+    "dead_letters.posted",
+    "acknowledger.before",
+    "acknowledger.after",
 )
 """Every place there is; the suite that cuts must have hit them all."""
 

@@ -89,6 +89,14 @@ def parse_kind(fields: Fields) -> str:
     return _text(_unique(fields), "kind")
 
 
+def parse_outbox_id(fields: Fields) -> int | None:
+    """The outbox id of an entry, whatever else is wrong with it; None where it has none."""
+    try:
+        return _integer(_unique(fields), "outbox_id", least=1)
+    except MalformedJob:
+        return None
+
+
 def parse_job[A](fields: Fields, args_type: type[A]) -> Job[A]:
     """Turn an entry into a typed job. Raises MalformedJob, and nothing else, saying which field."""
     found = _unique(fields)

@@ -13,3 +13,7 @@ HANDLER_SECONDS = Histogram(
 SLOTS_BUSY = Gauge("stagedoor_slots_busy", "Slots of this worker that run a job.")
 ENTRIES_REFUSED = Counter("stagedoor_entries_refused", "Entries that are not a job.", ["reason"])
 POOL_REBUILT = Counter("stagedoor_pool_rebuilt", "Pool processes replaced.", ["reason"])
+JOBS_BURIED = Counter("stagedoor_jobs_buried", "Jobs and entries that became dead.")
+JOBS_RECLAIMED = Counter("stagedoor_jobs_reclaimed", "Entries taken over from another worker.")
+LEASES_LOST = Counter("stagedoor_leases_lost", "Jobs in work that another worker took over.")
+LOOP_LAG = Gauge("stagedoor_loop_lag_seconds", "How late the worker's loop came to its last turn.")

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
@@ -96,6 +97,22 @@ class ProcessedJob(models.Model):
 
     def __str__(self) -> str:
         return f"processed row {self.outbox_id}: {self.kind}"
+
+
+class RefusedEntry(models.Model):
+    """An entry that no outbox row stands behind; `raw` is name, value, name, value …"""
+
+    entry_id = models.CharField(max_length=42, unique=True)
+    raw = ArrayField(models.BinaryField())
+    reason = models.TextField()
+    refused_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "jobs_refused_entry"
+        verbose_name_plural = "refused entries"
+
+    def __str__(self) -> str:
+        return f"refused entry {self.entry_id}: {self.reason}"
 
 
 class ProcessQuerySet(models.QuerySet["Process"]):

@@ -1,15 +1,14 @@
-"""The outbox: jobs go in through `enqueue()`, are published, retried, and leave as processed."""
+"""The outbox: jobs go in through `enqueue()`, the relay takes those that are due."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import connection, transaction
 
 from .correlation import request_id, trace
 from .failpoint import failpoint
-from .job import Job, MalformedJob, encode_job
+from .job import MalformedJob, encode_job
 from .models import Lane, OutboxRow
 from .registry import kind_named, parse_entry
 
@@ -20,14 +19,6 @@ ARGS_LIMIT = 1024
 
 class NotEnqueuable(ValueError):
     """The arguments cannot go out as an entry; raised by `enqueue`, which then writes nothing."""
-
-
-class UnknownJob(LookupError):
-    """No such job in the outbox or among the processed rows; raised by `move_to_processed`."""
-
-
-class AlreadyProcessed(Exception):
-    """Another delivery of the job committed its effects; raised by `move_to_processed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +39,6 @@ class DueRow:
             "trace": self.trace,
         }
         return encode_job(self.kind, self.args, envelope)
-
-
-@dataclass(frozen=True, slots=True)
-class RowState:
-    """What a worker must know of a row before it runs an entry of it."""
-
-    dead: bool
-    waiting: bool
 
 
 def enqueue(kind: str, *, subject: str = "", lane: str = Lane.TICKETS, **args: int | str) -> int:
@@ -152,82 +135,16 @@ def seconds_until_due() -> float | None:
     return found[0] if found else None
 
 
-def row_states(ids: Sequence[int]) -> dict[int, RowState]:
-    """The state of each of these outbox rows that is still there: one statement for a batch."""
+def any_due() -> bool:
+    """Whether any live row is due: relayed or not, running or not."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT id, dead_at IS NOT NULL, available_at > statement_timestamp()
-            FROM jobs_outbox WHERE id = ANY(%s)
-            """,
-            [list(ids)],
-        )
-        return {row: RowState(dead, waiting) for row, dead, waiting in cursor.fetchall()}
-
-
-def processed_among(ids: Iterable[int]) -> set[int]:
-    """Those of these whose jobs are done. Look in the outbox first: rows move one way."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT outbox_id FROM jobs_processed WHERE outbox_id = ANY(%s)", [list(ids)]
-        )
-        return {outbox_id for (outbox_id,) in cursor.fetchall()}
-
-
-def move_to_processed(job: Job[Any], args: Mapping[str, int | str], worker: str, ms: int) -> None:
-    """Move the job's outbox row to the processed table, in the caller's transaction.
-
-    Only a row whose kind, args and request id are the entry's own moves: identities are given out
-    twice after a database is restored. Raises AlreadyProcessed, or UnknownJob.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(
+            SELECT EXISTS (SELECT FROM jobs_outbox
+                WHERE dead_at IS NULL AND available_at <= statement_timestamp())
             """
-            WITH moved AS (
-                DELETE FROM jobs_outbox
-                WHERE id = %s AND kind = %s AND args = %s::jsonb AND request_id = %s
-                RETURNING id, kind, args, subject, request_id, trace, created_at, due_at, attempts
-            )
-            INSERT INTO jobs_processed (outbox_id, kind, args, subject, request_id, trace,
-                created_at, due_at, attempts, processed_at, worker, duration_ms, result)
-            SELECT moved.*, clock_timestamp(), %s, %s, 'done' FROM moved
-            """,
-            [job.outbox_id, job.kind, json.dumps(args), job.request_id, worker, ms],
         )
-        if cursor.rowcount == 1:
-            return
-    if job.outbox_id in processed_among([job.outbox_id]):
-        raise AlreadyProcessed(job.outbox_id)
-    raise UnknownJob(f"no outbox row {job.outbox_id} of kind {job.kind} with these arguments")
-
-
-def note_nothing_to_do(outbox_id: int) -> None:
-    """Record on the processed row that the wanted state was there already."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE jobs_processed SET result = 'nothing to do' WHERE outbox_id = %s", [outbox_id]
-        )
-
-
-def retry_later(outbox_id: int, entry_id: str, delay: float, error: str) -> bool:
-    """T6: conclude the publication `entry_id`, counting one attempt, due again in `delay` seconds.
-
-    False, and nothing changed, where the row is gone, dead, or published anew since.
-    """
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
-        # Locked by id alone: that waits for a relay step which added the entry and has not
-        # committed; a fenced UPDATE would look at the committed null and lose the attempt.
-        cursor.execute("SELECT 1 FROM jobs_outbox WHERE id = %s FOR UPDATE", [outbox_id])
-        cursor.execute(
-            """
-            UPDATE jobs_outbox SET attempts = attempts + 1, last_error = %s,
-                available_at = statement_timestamp() + make_interval(secs => %s),
-                relayed_at = NULL, entry_id = NULL
-            WHERE id = %s AND entry_id = %s AND dead_at IS NULL
-            """,
-            [error, delay, outbox_id, entry_id],
-        )
-        return bool(cursor.rowcount == 1)
+        return bool(cursor.fetchone()[0])
 
 
 def has_dead(subject: str) -> bool:

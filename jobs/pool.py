@@ -10,6 +10,7 @@ import logging
 import multiprocessing
 import os
 import queue
+import resource
 import signal
 import sys
 import threading
@@ -50,11 +51,15 @@ class Pool:
     """`processes` one-process workers, started and warmed up at once; 0 computes in the caller.
 
     `warm_up` names functions (`package.module.function`) that each process calls before its first
-    work. A process is replaced after `renders` pieces of work, which keeps its memory flat.
+    work. A process is replaced after `renders` pieces of work, which keeps its memory flat, and
+    may allocate `memory` bytes (0: as many as there are): more fails the work, not the machine.
     """
 
-    def __init__(self, processes: int, *, warm_up: Sequence[str] = (), renders: int = 500) -> None:
+    def __init__(
+        self, processes: int, *, warm_up: Sequence[str] = (), renders: int = 500, memory: int = 0
+    ) -> None:
         self._warm_up = tuple(warm_up)
+        self._memory = memory
         self._renders = renders
         self._inline = processes == 0
         self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
@@ -63,16 +68,20 @@ class Pool:
             self._free.put(self._start())
 
     def compute[**P, R](
-        self, limit: float, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
-    ) -> R:
+        self, limit: float, begun: Callable[[], None], function: Callable[P, R],
+        *args: P.args, **kwargs: P.kwargs,
+    ) -> R:  # fmt: skip
         """Call `function` in a free process and return its result, waiting for one to be free.
 
-        Raises ComputeTimeout after `limit` seconds of work, ProcessDied, or ComputeFailed.
+        `begun` is called once the wait is over. Raises ComputeTimeout after `limit` seconds of
+        work, ProcessDied, or ComputeFailed.
         """
         if self._inline:
+            begun()
             return function(*args, **kwargs)
         process = self._free.get()
         try:
+            begun()
             # Here and not after the work: a process that cannot be started (no memory, no more
             # processes) costs this one call, and never a place in the pool.
             process = self._good(process)
@@ -89,7 +98,7 @@ class Pool:
             process.end(STOP_SECONDS)
 
     def _start(self) -> "_Process":
-        process = _Process(self._warm_up)
+        process = _Process(self._warm_up, self._memory)
         self._all.add(process)
         return process
 
@@ -109,11 +118,11 @@ class Pool:
 class _Process:
     """The parent's end of one process."""
 
-    def __init__(self, warm_up: tuple[str, ...]) -> None:
+    def __init__(self, warm_up: tuple[str, ...], memory: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process: SpawnProcess = context.Process(
-            target=_serve, args=(theirs, warm_up), daemon=True, name="compute"
+            target=_serve, args=(theirs, warm_up, memory), daemon=True, name="compute"
         )
         self._process.start()
         theirs.close()
@@ -162,12 +171,14 @@ def _name(function: Any) -> str:
     return str(getattr(function, "__qualname__", function))
 
 
-def _serve(pipe: Connection, warm_up: tuple[str, ...]) -> None:
+def _serve(pipe: Connection, warm_up: tuple[str, ...], memory: int) -> None:
     # The worker ends this process by closing the pipe; a signal to the group must not cut a render.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     # Whoever answers a buyer, and the database behind it, goes first on a machine that does both.
     os.nice(NICENESS)
+    if memory:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     for name in set(os.environ) - KEPT_ENVIRONMENT:
         del os.environ[name]
     for path in warm_up:

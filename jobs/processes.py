@@ -23,6 +23,12 @@ def say_alive(role: str, name: str, status: str) -> None:
         )
 
 
+def ask_database() -> None:
+    """Raise a database error unless PostgreSQL answers."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
 def forget_lost() -> None:
     """Take processes off the list that were not seen for a day: they were killed."""
     Process.objects.exclude(pk__in=Process.objects.alive(timedelta(days=1))).delete()

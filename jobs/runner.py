@@ -10,13 +10,15 @@ from typing import Any
 
 from django.db import close_old_connections, transaction
 
-from . import metrics, outage, outbox
+from . import conclusion, dead_letters, metrics, outage
+from .conclusion import Dead, Failure
 from .correlation import correlated
 from .errors import error_line, traceback_text
 from .failpoint import failpoint
-from .job import Job
-from .pool import Pool
-from .registry import Kind
+from .policy import Retry
+from .pool import Pool, ProcessDied
+from .slot import Slot
+from .stream import Letters
 
 logger = logging.getLogger(__name__)
 
@@ -27,16 +29,18 @@ class Outcome(enum.Enum):
     PROCESSED = "done"
     ALREADY_PROCESSED = "duplicate"
     RETRY = "retry"
-    REFUSED = "refused"
+    BURIED = "buried"
+    CONCLUDED = "concluded elsewhere"
+    CRASHED = "crashed"
     UNDECIDED = "undecided"
 
     @property
     def acknowledges(self) -> bool:
         """Whether the entry's news is settled.
 
-        An undecided one (an outage) stays pending and is run again; a refused one stays pending.
+        An undecided one (an outage) and one whose render process died are run again.
         """
-        return self in (Outcome.PROCESSED, Outcome.ALREADY_PROCESSED, Outcome.RETRY)
+        return self not in (Outcome.CRASHED, Outcome.UNDECIDED)
 
 
 class EffectsMissing(RuntimeError):
@@ -46,9 +50,9 @@ class EffectsMissing(RuntimeError):
 class Run:
     """The desk of one running job (`job.Desk`)."""
 
-    def __init__(self, job: Job[Any], kind: Kind[Any], worker: str, pool: Pool) -> None:
-        self._job = dataclasses.replace(job, desk=self)
-        self._kind = kind
+    def __init__(self, slot: Slot, worker: str, pool: Pool) -> None:
+        self._slot = slot
+        self._job = dataclasses.replace(slot.job, desk=self)
         self._worker = worker
         self._pool = pool
         self._started = time.monotonic()
@@ -58,7 +62,7 @@ class Run:
 
     def handle(self) -> None:
         """Run the handler; raises what it raises."""
-        self._kind.handle(self._job)
+        self._slot.kind.handle(self._job)
 
     @contextlib.contextmanager
     def effects(self) -> Iterator[None]:
@@ -88,10 +92,10 @@ class Run:
     def _move(self) -> None:
         ms = int((time.monotonic() - self._started) * 1000)
         try:
-            outbox.move_to_processed(
+            conclusion.move_to_processed(
                 self._job, dataclasses.asdict(self._job.args), self._worker, ms
             )
-        except (outbox.AlreadyProcessed, outbox.UnknownJob) as lost:
+        except (conclusion.AlreadyProcessed, conclusion.UnknownJob) as lost:
             # Remembered here: a handler may swallow it and return as if all were well.
             self.lost = lost
             raise
@@ -100,73 +104,122 @@ class Run:
         """Record that the state was there already. Raises RuntimeError outside of `effects()`."""
         if not self._inside:
             raise RuntimeError("nothing_to_do() belongs inside effects()")
-        outbox.note_nothing_to_do(self._job.outbox_id)
+        conclusion.note_nothing_to_do(self._job.outbox_id)
 
     def compute[**P, R](self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run CPU work in the pool, bounded by the kind's timeout; see `Pool.compute`."""
-        return self._pool.compute(self._kind.policy.timeout, function, *args, **kwargs)
+        self._slot.wait()
+        try:
+            return self._pool.compute(
+                self._slot.kind.policy.timeout, self._slot.begin, function, *args, **kwargs
+            )
+        finally:
+            self._slot.begin()
 
 
-def run_job(job: Job[Any], entry_id: str, kind: Kind[Any], worker: str, pool: Pool) -> Outcome:
-    """Run one job in this thread and decide how it ended. Raises nothing."""
-    with correlated(job.request_id, job.trace):
-        started = time.monotonic()
-        outcome = _settled(Run(job, kind, worker, pool), job, entry_id, kind)
-        seconds = time.monotonic() - started
-        metrics.JOBS_FINISHED.labels(kind.name, outcome.value).inc()
-        metrics.HANDLER_SECONDS.labels(kind.name).observe(seconds)
-        _log(job, entry_id, outcome, seconds)
-        return outcome
+class Runner:
+    """Runs jobs for the consumer `worker`; may be called from any number of threads."""
 
+    def __init__(self, worker: str, pool: Pool, letters: Letters) -> None:
+        self._worker = worker
+        self._pool = pool
+        self._letters = letters
 
-def _settled(run: Run, job: Job[Any], entry_id: str, kind: Kind[Any]) -> Outcome:
-    try:
-        close_old_connections()
-        return _attempt(run, job, entry_id, kind)
-    except BaseException as error:
-        logger.error("job not decided: %s", error_line(error), extra=_about(job, entry_id))
-        return Outcome.UNDECIDED
-    finally:
-        with contextlib.suppress(Exception):
+    def run(self, slot: Slot) -> Outcome:
+        """Run one job in this thread and decide how it ended. Raises nothing."""
+        with correlated(slot.job.request_id, slot.job.trace):
+            slot.begin()
+            started = time.monotonic()
+            outcome = self._decided(slot)
+            seconds = time.monotonic() - started
+            slot.end()
+            metrics.JOBS_FINISHED.labels(slot.kind.name, outcome.value).inc()
+            metrics.HANDLER_SECONDS.labels(slot.kind.name).observe(seconds)
+            _log(slot, outcome, seconds)
+            return outcome
+
+    def _decided(self, slot: Slot) -> Outcome:
+        try:
             close_old_connections()
+            return self._attempt(slot) if self._note_start(slot) else self._bury_killer(slot)
+        except BaseException as error:
+            slot.error = error_line(error)
+            if not outage.is_outage(error):
+                logger.exception("job not decided", extra=_about(slot))
+            return Outcome.UNDECIDED
+        finally:
+            with contextlib.suppress(Exception):
+                close_old_connections()
+
+    def _note_start(self, slot: Slot) -> bool:
+        if slot.suspect and not slot.start_noted:
+            if not conclusion.note_start(slot.outbox_id):
+                return False
+            slot.start_noted = True
+            slot.starts += 1
+            failpoint("runner.start_noted", slot.job.kind)
+        return True
+
+    def _bury_killer(self, slot: Slot) -> Outcome:
+        reason = f"worker died {conclusion.STARTS_LIMIT + 1} times"
+        failure = Failure(slot.error or reason, "", self._worker)
+        buried = dead_letters.bury(self._letters, slot.entry, slot.outbox_id, reason, failure)
+        return Outcome.BURIED if buried else Outcome.CONCLUDED
+
+    def _attempt(self, slot: Slot) -> Outcome:
+        error: BaseException | None = None
+        run = Run(slot, self._worker, self._pool)
+        try:
+            run.handle()
+        except BaseException as raised:
+            error = raised
+        if run.committed:
+            if error is not None:
+                logger.warning("raised after its commit: %s", error_line(error), extra=_about(slot))
+            return Outcome.PROCESSED
+        if isinstance(run.lost, conclusion.AlreadyProcessed):
+            return Outcome.ALREADY_PROCESSED
+        return self._failed(run.lost or error or EffectsMissing(slot.kind.name), slot)
+
+    def _failed(self, error: BaseException, slot: Slot) -> Outcome:
+        slot.error = error_line(error)
+        if outage.is_outage(error):
+            # A commit that raised may have happened all the same: look before deciding.
+            close_old_connections()
+            done = slot.outbox_id in conclusion.processed_among([slot.outbox_id])
+            return Outcome.PROCESSED if done else Outcome.UNDECIDED
+        if isinstance(error, ProcessDied):
+            # As a worker's death: no attempt, but a start from now on, alone among suspects.
+            logger.error("a process died under its job: %s", slot.error, extra=_about(slot))
+            slot.suspect, slot.start_noted = True, False
+            return Outcome.CRASHED
+        if isinstance(error, conclusion.UnknownJob):
+            reason = f"unknown job: {error}"
+            dead_letters.refuse(self._letters, slot.entry, reason, self._worker)
+            return Outcome.BURIED
+        return self._count(error, slot)
+
+    def _count(self, error: BaseException, slot: Slot) -> Outcome:
+        failure = Failure(slot.error, traceback_text(error), self._worker)
+        logger.error("job failed: %s\n%s", slot.error, failure.traceback, extra=_about(slot))
+        verdict = conclusion.fail(slot.outbox_id, slot.entry.id, slot.kind.policy, failure)
+        failpoint("runner.failure_counted", slot.job.kind)
+        match verdict:
+            case Retry():
+                return Outcome.RETRY
+            case Dead():
+                dead_letters.post(self._letters, slot.entry, verdict, failure)
+                return Outcome.BURIED
+            case None:
+                return Outcome.CONCLUDED
 
 
-def _attempt(run: Run, job: Job[Any], entry_id: str, kind: Kind[Any]) -> Outcome:
-    error: BaseException | None = None
-    try:
-        run.handle()
-    except BaseException as raised:
-        error = raised
-    if run.committed:
-        if error is not None:
-            logger.warning("raised after its commit: %s", error_line(error), extra=_about(job))
-        return Outcome.PROCESSED
-    if isinstance(run.lost, outbox.AlreadyProcessed):
-        return Outcome.ALREADY_PROCESSED
-    return _failed(run.lost or error or EffectsMissing(kind.name), job, entry_id, kind)
+def _about(slot: Slot) -> dict[str, Any]:
+    return {"kind": slot.job.kind, "outbox_id": slot.outbox_id, "entry_id": slot.entry.id}
 
 
-def _failed(error: BaseException, job: Job[Any], entry_id: str, kind: Kind[Any]) -> Outcome:
-    if outage.is_outage(error):
-        # A commit that raised may have happened all the same: look before deciding.
-        close_old_connections()
-        done = job.outbox_id in outbox.processed_among([job.outbox_id])
-        logger.warning("outage: %s", error_line(error), extra=_about(job, entry_id))
-        return Outcome.PROCESSED if done else Outcome.UNDECIDED
-    logger.error(
-        "job failed: %s\n%s", error_line(error), traceback_text(error),
-        extra=_about(job, entry_id),
-    )  # fmt: skip
-    if isinstance(error, outbox.UnknownJob):
-        return Outcome.REFUSED
-    outbox.retry_later(job.outbox_id, entry_id, kind.policy.delay, error_line(error))
-    return Outcome.RETRY
-
-
-def _about(job: Job[Any], entry_id: str = "") -> dict[str, Any]:
-    return {"kind": job.kind, "outbox_id": job.outbox_id, "entry_id": entry_id}
-
-
-def _log(job: Job[Any], entry_id: str, outcome: Outcome, seconds: float) -> None:
-    extra = {**_about(job, entry_id), "action": "job", "result": outcome.value}
-    logger.info("%s %s", job.kind, outcome.value, extra={**extra, "seconds": round(seconds, 4)})
+def _log(slot: Slot, outcome: Outcome, seconds: float) -> None:
+    # In an outage every slot would say the same several times a second: the loop says it once.
+    level = logging.DEBUG if outcome is Outcome.UNDECIDED else logging.INFO
+    extra = {**_about(slot), "action": "job", "result": outcome.value, "seconds": round(seconds, 4)}
+    logger.log(level, "%s %s", slot.job.kind, outcome.value, extra=extra)

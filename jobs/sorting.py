@@ -1,72 +1,110 @@
-"""Sorts what was read before it is run: one look at the database for the whole batch."""
+"""Sorts what was read before it is run: one look at the database for the whole batch.
+
+What is no job that can run is concluded here: nothing stays pending without a slot.
+"""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from . import metrics, outbox
-from .job import Job, MalformedJob
-from .registry import Kind, UnknownKind, kind_named, parse_entry
-from .stream import Entry
+from django.conf import settings
+
+from . import conclusion, dead_letters
+from .conclusion import Failure, RowState
+from .job import MalformedJob, parse_outbox_id
+from .registry import UnknownKind, kind_named, parse_entry
+from .slot import Slot
+from .stream import Entry, Letters
 
 logger = logging.getLogger(__name__)
-
-type Runnable = tuple[Job[Any], Kind[Any]]
 
 
 @dataclass
 class Sorted:
-    """Entry ids by what is to be done with them.
+    """`runnable` are jobs to run; `concluded` are ids that need only be acknowledged."""
 
-    `runnable` are jobs to run, `concluded` need only be acknowledged, `set_aside` stay pending:
-    they are no job that this build can run.
-    """
-
-    runnable: dict[str, Runnable] = field(default_factory=dict)
+    runnable: list[Slot] = field(default_factory=list)
     concluded: list[str] = field(default_factory=list)
-    set_aside: list[str] = field(default_factory=list)
 
 
-def sort_entries(entries: Sequence[Entry]) -> Sorted:
-    """Parse the entries and look their rows up. Raises a database error; nothing is lost then."""
-    found = Sorted()
-    parsed = {entry.id: runnable for entry in entries if (runnable := _parse(entry, found))}
-    ids = {job.outbox_id for job, _ in parsed.values()}
-    states = outbox.row_states(list(ids)) if ids else {}
-    gone = ids - states.keys()
-    # In this order: rows move from the outbox to the processed table, never back.
-    done = outbox.processed_among(gone) if gone else set()
-    for entry_id, (job, kind) in parsed.items():
-        state = states.get(job.outbox_id)
-        if state is None and job.outbox_id not in done:
-            _refuse(entry_id, "unknown job", f"no outbox row {job.outbox_id}", found)
-        elif state is None or state.dead or state.waiting:
-            found.concluded.append(entry_id)
-        else:
-            found.runnable[entry_id] = job, kind
-    return found
+@dataclass(frozen=True, slots=True)
+class _Stranger:
+    """A job of a kind that this build does not know: a deploy in progress."""
+
+    entry: Entry
+    outbox_id: int
+    reason: str
 
 
-def _parse(entry: Entry, found: Sorted) -> Runnable | None:
-    if not entry.fields:
-        _refuse(entry.id, "trimmed", "the stream cut it off before it was read", found)
-        return None
+class Sorter:
+    """Decides what becomes of entries; `worker` is named where one is buried."""
+
+    def __init__(self, letters: Letters, worker: str) -> None:
+        self._letters = letters
+        self._worker = worker
+
+    def sort(self, entries: Sequence[Entry], redelivered: bool) -> Sorted:
+        """Parse the entries and look their rows up; `redelivered` ones are suspects.
+
+        Raises a database error: nothing is lost, and sorting them all again does no harm.
+        """
+        self._make_trimmed_due([entry.id for entry in entries if not entry.fields])
+        parsed = list(self._parsed(entries))
+        ids = {item.outbox_id for item in parsed}
+        states = conclusion.row_states(list(ids)) if ids else {}
+        gone = ids - states.keys()
+        # In this order: rows move from the outbox to the processed table, never back.
+        done = conclusion.processed_among(gone) if gone else set()
+        found = Sorted()
+        for item in parsed:
+            state = states.get(item.outbox_id)
+            if self._may_run(item, state, item.outbox_id in done) and isinstance(item, Slot):
+                item.starts = state.starts if state else 0
+                item.suspect = redelivered or item.starts > 0
+                found.runnable.append(item)
+        running = {slot.entry.id for slot in found.runnable}
+        found.concluded = [entry.id for entry in entries if entry.id not in running]
+        return found
+
+    def _make_trimmed_due(self, entry_ids: Sequence[str]) -> None:
+        if entry_ids:
+            rows = conclusion.make_due_again(entry_ids)
+            logger.warning("%d entries were trimmed, %d rows are due again", len(entry_ids), rows)
+
+    def _parsed(self, entries: Sequence[Entry]) -> Iterator[Slot | _Stranger]:
+        for entry in entries:
+            try:
+                if entry.fields:
+                    yield _parse(entry)
+            except MalformedJob as error:
+                dead_letters.bury_malformed(self._letters, entry, error, self._worker)
+
+    def _may_run(self, item: Slot | _Stranger, state: RowState | None, done: bool) -> bool:
+        if state is None and not done:
+            reason = f"unknown job: no outbox row {item.outbox_id}"
+            dead_letters.refuse(self._letters, item.entry, reason, self._worker)
+        elif state is not None and not state.dead and not state.waiting:
+            if isinstance(item, Slot):
+                return True
+            self._wait_for_build(item)
+        return False
+
+    def _wait_for_build(self, stranger: _Stranger) -> None:
+        delay, limit = settings.JOBS["UNKNOWN_DELAY"], settings.JOBS["UNKNOWN_LIMIT"]
+        if conclusion.wait_for_build(stranger.outbox_id, stranger.entry.id, delay, limit):
+            logger.warning("waits %g s for a build that knows it: %s", delay, stranger.reason)
+            return
+        reason = f"{stranger.reason} for {limit:g} s"
+        failure = Failure(reason, "", self._worker)
+        dead_letters.bury(self._letters, stranger.entry, stranger.outbox_id, reason, failure)
+
+
+def _parse(entry: Entry) -> Slot | _Stranger:
     try:
         job = parse_entry(entry.fields)
-    except MalformedJob as error:
-        _refuse(entry.id, "malformed", str(error), found)
     except UnknownKind as error:
-        _refuse(entry.id, "unknown kind", str(error), found)
-    else:
-        return job, kind_named(job.kind)
-    return None
-
-
-def _refuse(entry_id: str, reason: str, text: str, found: Sorted) -> None:
-    found.set_aside.append(entry_id)
-    metrics.ENTRIES_REFUSED.labels(reason).inc()
-    logger.error(
-        "entry left pending, %s: %s", reason, text,
-        extra={"action": "refused", "entry_id": entry_id, "result": reason},
-    )  # fmt: skip
+        outbox_id = parse_outbox_id(entry.fields)
+        if outbox_id is None:
+            raise MalformedJob("outbox_id", "is missing or out of range") from error
+        return _Stranger(entry, outbox_id, f"no build knows the kind {error}")
+    return Slot(entry, job, kind_named(job.kind))

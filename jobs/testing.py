@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 
+from django.conf import settings
 from django.db import transaction
 
 from . import outbox
 from .models import OutboxRow
 from .pool import Pool
 from .registry import kind_named, parse_entry
-from .runner import Outcome, run_job
+from .runner import Outcome, Runner
+from .slot import Slot
+from .stream import Entry, Letters
 
 _inline = Pool(0)
 
@@ -43,4 +46,5 @@ def _publish(number: int) -> Iterator[tuple[outbox.DueRow, str]]:
 
 def _run(row: outbox.DueRow, entry_id: str, pool: Pool) -> Outcome:
     fields = [(name.encode(), value.encode()) for name, value in row.fields().items()]
-    return run_job(parse_entry(fields), entry_id, kind_named(row.kind), "test", pool)
+    runner = Runner("test", pool, Letters(settings.REDIS_URL))
+    return runner.run(Slot(Entry(entry_id, fields), parse_entry(fields), kind_named(row.kind)))

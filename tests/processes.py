@@ -70,6 +70,18 @@ class Process:
         )
         assert self.said(text), f"{self.name} ended with {self.popen.returncode}:\n{self.log()}"
 
+    def wait_until_it_runs(self, kind: str, number: int = 1) -> None:
+        """Wait until a worker reports `number` slots that run jobs of `kind`."""
+
+        def runs() -> bool:
+            before = len(self.log())
+            self.signal(signal.SIGUSR2)
+            wait_for(lambda: "slots:" in self.log()[before:], "a report")
+            report = self.log()[before:]
+            return report.count("runs for") >= number and report.count(f"{kind}, outbox") >= number
+
+        wait_for(runs, f"{number} running {kind}")
+
     def signal(self, number: int) -> None:
         """Send one signal to the process alone."""
         self.popen.send_signal(number)

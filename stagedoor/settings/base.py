@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "django.contrib.postgres",
     "django.contrib.staticfiles",
     "django_prometheus",
 ]
@@ -177,18 +178,32 @@ MAIL_ATTACHMENT_LIMIT = env.int("MAIL_ATTACHMENT_LIMIT", default=7 * 1024 * 1024
 JOBS: dict[str, Any] = {
     "STREAM": "jobs",
     "GROUP": "workers",
+    "DEAD_STREAM": "jobs:dead",
+    "DEAD_MAXLEN": env.int("JOBS_DEAD_MAXLEN", default=10_000),
     "MAXLEN": env.int("JOBS_MAXLEN", default=100_000),
     "RELAY_BATCH": env.int("JOBS_RELAY_BATCH", default=500),
     "RELAY_POLL": env.float("JOBS_RELAY_POLL", default=1.0),
     "BLOCK": env.float("JOBS_BLOCK", default=5.0),
+    "HUNG_AFTER": env.float("JOBS_HUNG_AFTER", default=5.0),
+    "LEASE": env.float("JOBS_LEASE", default=60.0),
+    "LEASE_RENEWAL": env.float("JOBS_LEASE_RENEWAL", default=15.0),
+    "RECLAIM": env.float("JOBS_RECLAIM", default=30.0),
+    "GRACE": env.float("JOBS_GRACE", default=30.0),
+    "UNKNOWN_DELAY": env.float("JOBS_UNKNOWN_DELAY", default=30.0),
+    "UNKNOWN_LIMIT": env.float("JOBS_UNKNOWN_LIMIT", default=3600.0),
+    "LAG_LIMIT": env.float("JOBS_LAG_LIMIT", default=5.0),
     "NAME_TTL": env.float("JOBS_NAME_TTL", default=20.0),
     "NAME_WAIT": env.float("JOBS_NAME_WAIT", default=25.0),
     "HEARTBEAT": env.float("JOBS_HEARTBEAT", default=10.0),
     "BACKOFF_MIN": env.float("JOBS_BACKOFF_MIN", default=0.1),
     "BACKOFF_MAX": env.float("JOBS_BACKOFF_MAX", default=5.0),
     "RENDERS_PER_PROCESS": env.int("JOBS_RENDERS_PER_PROCESS", default=500),
+    "COMPUTE_MEMORY": env.int("JOBS_COMPUTE_MEMORY", default=1024**3),
     "WARM_UP": ["tickets.pdf.warm_up"],
+    "AUDIT_AFTER": env.float("JOBS_AUDIT_AFTER", default=180.0),
+    "AUDIT_PAUSE": env.float("JOBS_AUDIT_PAUSE", default=1.0),
 }
+STOP_TIMEOUT = env.float("STOP_TIMEOUT", default=None)
 BUILD = env.str("BUILD", default="dev")
 FAILPOINTS = False
 

@@ -9,10 +9,12 @@ import pytest
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from jobs import outbox
+from jobs import conclusion, outbox
+from jobs.conclusion import Failure
 from jobs.job import Job
 from jobs.models import OutboxRow, ProcessedJob
 from jobs.outbox import NotEnqueuable, enqueue
+from jobs.policy import Policy
 from jobs.registry import UnknownKind
 from tests.conftest import Register
 
@@ -40,6 +42,11 @@ def put(note: str = "", **changes: Any) -> int:
     if changes:
         OutboxRow.objects.filter(pk=row).update(**changes)
     return row
+
+
+def fail(row: int, entry_id: str, error: str) -> object:
+    """One failed run of the delivery `entry_id`; None where that concluded nothing."""
+    return conclusion.fail(row, entry_id, Policy(), Failure(error, "", "worker-1"))
 
 
 def due() -> list[int]:
@@ -134,7 +141,7 @@ def job_of(row: int, **changes: Any) -> Job[Args]:
 def move(job: Job[Args]) -> None:
     args: dict[str, int | str] = {"order_id": job.args.order_id, "note": job.args.note}
     with transaction.atomic():
-        outbox.move_to_processed(job, args, "worker-1", 12)
+        conclusion.move_to_processed(job, args, "worker-1", 12)
 
 
 def test_a_job_moves_once_and_is_found_done_ever_after() -> None:
@@ -144,7 +151,7 @@ def test_a_job_moves_once_and_is_found_done_ever_after() -> None:
     assert (done.kind, done.subject, done.worker, done.result) == (
         "example", "order:1", "worker-1", "done",
     )  # fmt: skip
-    with pytest.raises(outbox.AlreadyProcessed):
+    with pytest.raises(conclusion.AlreadyProcessed):
         move(job_of(row))
     assert ProcessedJob.objects.count() == 1
 
@@ -154,7 +161,7 @@ def test_a_job_moves_once_and_is_found_done_ever_after() -> None:
 )
 def test_a_row_that_is_somebody_elses_is_not_moved(changes: dict[str, Any]) -> None:
     row = put()
-    with pytest.raises(outbox.UnknownJob):
+    with pytest.raises(conclusion.UnknownJob):
         move(job_of(row, **changes))
     assert OutboxRow.objects.filter(pk=row).exists()
 
@@ -167,9 +174,9 @@ def test_a_dead_row_whose_slow_run_wins_is_done() -> None:
 
 def test_a_retry_concludes_its_own_publication_only() -> None:
     row = put(relayed_at=Now(), entry_id="5-1")
-    assert not outbox.retry_later(row, "4-1", 10, "older delivery")
-    assert outbox.retry_later(row, "5-1", 10, "boom")
-    assert not outbox.retry_later(row, "5-1", 10, "told twice")
+    assert not fail(row, "4-1", "older delivery")
+    assert fail(row, "5-1", "boom")
+    assert not fail(row, "5-1", "told twice")
     found = OutboxRow.objects.get(pk=row)
     assert (found.attempts, found.last_error, found.relayed_at, found.entry_id) == (
         1, "boom", None, None,
@@ -184,5 +191,5 @@ def test_a_retry_waits_for_the_relay_that_has_not_committed_its_mark() -> None:
             "UPDATE jobs_outbox SET relayed_at = now(), entry_id = '5-1' WHERE id = %s", [row]
         )
         with pytest.raises(Exception, match="lock timeout"):
-            outbox.retry_later(row, "5-1", 10, "boom")
-    assert outbox.retry_later(row, "5-1", 10, "boom")
+            fail(row, "5-1", "boom")
+    assert fail(row, "5-1", "boom")

@@ -11,6 +11,10 @@ import pytest
 from jobs.pool import ComputeFailed, ComputeTimeout, Pool, ProcessDied
 
 
+def begun() -> None:
+    """Told that the wait for a process is over."""
+
+
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
     made = Pool(1, renders=1000)
@@ -49,47 +53,47 @@ def survives(number: int) -> int:
 
 
 def test_work_is_done_in_another_process(pool: Pool) -> None:
-    assert pool.compute(60, double, 21) == 42
-    assert pool.compute(60, process_id) != os.getpid()
+    assert pool.compute(60, begun, double, 21) == 42
+    assert pool.compute(60, begun, process_id) != os.getpid()
 
 
 def test_the_process_has_none_of_the_secrets(pool: Pool) -> None:
     assert os.environ["SECRET_KEY"]
-    assert pool.compute(60, secret) is None
+    assert pool.compute(60, begun, secret) is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_process_that_dies_costs_its_own_work_only(pool: Pool, number: int) -> None:
     with pytest.raises(ProcessDied):
-        pool.compute(60, end_by, number)
-    assert pool.compute(60, double, 1) == 2
+        pool.compute(60, begun, end_by, number)
+    assert pool.compute(60, begun, double, 1) == 2
 
 
 def test_work_past_its_limit_is_killed_with_its_process(pool: Pool) -> None:
-    pid = pool.compute(60, process_id)
+    pid = pool.compute(60, begun, process_id)
     with pytest.raises(ComputeTimeout, match=r"more than 0\.2 s"):
-        pool.compute(0.2, spin)
-    assert pool.compute(60, process_id) != pid
+        pool.compute(0.2, begun, spin)
+    assert pool.compute(60, begun, process_id) != pid
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
 def test_an_error_keeps_its_process_and_its_traceback(pool: Pool) -> None:
-    pid = pool.compute(60, process_id)
+    pid = pool.compute(60, begun, process_id)
     with pytest.raises(ComputeFailed, match="SystemExit: cannot"):
-        pool.compute(60, fail)
-    assert pool.compute(60, process_id) == pid
+        pool.compute(60, begun, fail)
+    assert pool.compute(60, begun, process_id) == pid
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_the_group_does_not_cut_the_work(pool: Pool, number: int) -> None:
-    assert pool.compute(60, survives, number) == pool.compute(60, process_id)
+    assert pool.compute(60, begun, survives, number) == pool.compute(60, begun, process_id)
 
 
 def test_a_process_is_replaced_after_its_share_of_work() -> None:
     pool = Pool(1, renders=2)
     try:
-        pids = [pool.compute(60, process_id) for _ in range(4)]
+        pids = [pool.compute(60, begun, process_id) for _ in range(4)]
     finally:
         pool.close()
     assert pids[0] == pids[1] != pids[2] == pids[3]
@@ -102,7 +106,7 @@ def test_each_process_does_one_thing_at_a_time() -> None:
 
     def work() -> None:
         both.wait()
-        pids.append(pool.compute(60, survives, signal.SIGINT))
+        pids.append(pool.compute(60, begun, survives, signal.SIGINT))
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
@@ -115,7 +119,7 @@ def test_each_process_does_one_thing_at_a_time() -> None:
 
 def test_closing_ends_every_process() -> None:
     pool = Pool(2)
-    pids = {pool.compute(60, process_id) for _ in range(2)}
+    pids = {pool.compute(60, begun, process_id) for _ in range(2)}
     started = time.monotonic()
     pool.close()
     assert time.monotonic() - started < 10
@@ -125,7 +129,7 @@ def test_closing_ends_every_process() -> None:
 
 
 def test_without_processes_the_caller_computes() -> None:
-    assert Pool(0).compute(60, process_id) == os.getpid()
+    assert Pool(0).compute(60, begun, process_id) == os.getpid()
 
 
 def test_a_process_that_cannot_be_replaced_costs_one_call_and_no_place(
@@ -134,7 +138,7 @@ def test_a_process_that_cannot_be_replaced_costs_one_call_and_no_place(
     pool = Pool(1)
     try:
         with pytest.raises(ProcessDied):
-            pool.compute(60, end_by, signal.SIGKILL)
+            pool.compute(60, begun, end_by, signal.SIGKILL)
         start = pool._start
         failures = iter([OSError("Cannot allocate memory")])
 
@@ -145,8 +149,8 @@ def test_a_process_that_cannot_be_replaced_costs_one_call_and_no_place(
 
         monkeypatch.setattr(pool, "_start", start_or_fail)
         with pytest.raises(OSError, match="allocate"):
-            pool.compute(60, double, 1)
-        assert pool.compute(60, double, 21) == 42
+            pool.compute(60, begun, double, 1)
+        assert pool.compute(60, begun, double, 21) == 42
     finally:
         pool.close()
 
@@ -154,9 +158,9 @@ def test_a_process_that_cannot_be_replaced_costs_one_call_and_no_place(
 def test_the_limit_also_bounds_what_is_sent_to_a_stopped_process() -> None:
     pool = Pool(1)
     try:
-        os.kill(pool.compute(60, process_id), signal.SIGSTOP)
+        os.kill(pool.compute(60, begun, process_id), signal.SIGSTOP)
         with pytest.raises(ComputeTimeout):
-            pool.compute(0.5, len, b"x" * 5_000_000)
-        assert pool.compute(60, double, 21) == 42
+            pool.compute(0.5, begun, len, b"x" * 5_000_000)
+        assert pool.compute(60, begun, double, 21) == 42
     finally:
         pool.close()

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from django.conf import settings
 from django.db import IntegrityError, OperationalError, connection, transaction
 
+from jobs.conclusion import AlreadyProcessed
 from jobs.job import Job
 from jobs.models import OutboxRow, ProcessedJob
-from jobs.outbox import AlreadyProcessed, DueRow, enqueue, lock_due, mark_relayed
+from jobs.outbox import DueRow, enqueue, lock_due, mark_relayed
 from jobs.pool import Pool
 from jobs.registry import kind_named, parse_entry
-from jobs.runner import Outcome, run_job
+from jobs.runner import Outcome, Runner
+from jobs.slot import Slot
+from jobs.stream import Entry, Letters
 from jobs.testing import drain
 from tests.conftest import Register
 
@@ -127,7 +131,8 @@ def publish() -> DueRow:
 
 def run(row: DueRow) -> Outcome:
     fields = [(name.encode(), value.encode()) for name, value in row.fields().items()]
-    return run_job(parse_entry(fields), "1-1", kind_named(row.kind), "test", Pool(0))
+    slot = Slot(Entry("1-1", fields), parse_entry(fields), kind_named(row.kind))
+    return Runner("test", Pool(0), Letters(settings.REDIS_URL)).run(slot)
 
 
 def test_a_second_delivery_changes_nothing_even_if_the_handler_swallows_it(kind: Register) -> None:
@@ -208,7 +213,7 @@ def test_an_entry_whose_row_is_somebody_elses_is_refused(kind: Register) -> None
     put()
     row = publish()
     OutboxRow.objects.update(request_id="restored-from-a-backup")
-    assert run(row) is Outcome.REFUSED
+    assert run(row) is Outcome.BURIED
     assert OutboxRow.objects.exists()
 
 

@@ -17,10 +17,12 @@ from django.db import connection, transaction
 
 from jobs import processes, relay
 from jobs.job import Job
-from jobs.models import OutboxRow, ProcessedJob
+from jobs.models import OutboxRow, ProcessedJob, RefusedEntry
 from jobs.outbox import enqueue
 from jobs.pool import Pool
-from jobs.stream import RelayStream, WorkerStream
+from jobs.runner import Runner
+from jobs.sorting import Sorter
+from jobs.stream import Letters, RelayStream, WorkerStream
 from jobs.worker import Exit, Worker
 from tests import servers
 from tests.conftest import MailFolder, Register
@@ -87,7 +89,10 @@ class Running:
     async def _work(self, name: str, slots: int, grace: float) -> None:
         self._loop = asyncio.get_running_loop()
         stream = WorkerStream(django_settings.REDIS_URL, name)
-        self._worker = Worker(stream, Pool(0), slots=slots, grace=grace)
+        letters = Letters(django_settings.REDIS_URL)
+        self._worker = Worker(
+            stream, Runner(name, Pool(0), letters), Sorter(letters, name), slots=slots, grace=grace
+        )
         self._ready.set()
         self.exit = await self._worker.run()
 
@@ -191,30 +196,52 @@ def reader_is_blocked(redis: redis_client.Redis) -> bool:
     return any("b" in client["flags"] for client in redis.client_list())
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"nonsense": "x"},
+NO_JOBS: dict[str, tuple[dict[Any, Any], str]] = {
+    "no kind": ({"nonsense": "x"}, "malformed: kind: is missing"),
+    "no number": (
         {"kind": "gated", "number": "x", "outbox_id": "1", "request_id": "", "trace": ""},
+        "malformed: number: is not a whole number: 'x'",
+    ),
+    "no UTF-8": (
         {"kind": b"\xff", "number": "1", "outbox_id": "1", "request_id": "", "trace": ""},
+        "malformed: kind: is not UTF-8",
+    ),
+    "unknown kind": (
         {"kind": "from a newer build", "outbox_id": "1", "request_id": "", "trace": ""},
+        "unknown job: no outbox row 1",
+    ),
+    "no row": (
         {"kind": "gated", "number": "1", "outbox_id": "999999", "request_id": "", "trace": ""},
-    ],
-    ids=["no kind", "no number", "no UTF-8", "unknown kind", "no row"],
-)
-def test_an_entry_that_is_no_job_is_left_and_its_neighbours_are_done(
-    fields: dict[Any, Any], gate: Gate, stream: RelayStream, redis: redis_client.Redis, caplog: Any
+        "unknown job: no outbox row 999999",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_JOBS)
+def test_an_entry_that_is_no_job_is_refused_and_its_neighbours_are_done(
+    name: str, gate: Gate, stream: RelayStream, redis: redis_client.Redis
 ) -> None:
+    fields, reason = NO_JOBS[name]
     gate.open.set()
     put()
     relay.step(stream, 500)
-    redis.xadd("jobs", fields)
+    entry_id = redis.xadd("jobs", fields)
     put()
     relay.step(stream, 500)
     with working():
         wait_for(lambda: ProcessedJob.objects.count() == 2, "the good jobs done")
-        wait_for(lambda: pending(redis) == 1, "only the bad one pending")
-    assert [r.message for r in caplog.records if "left pending" in r.message]
+        wait_for(lambda: RefusedEntry.objects.exists(), "the bad one kept")
+        wait_for(lambda: pending(redis) == 0, "nothing pending")
+    refused = RefusedEntry.objects.get()
+    assert (refused.entry_id, refused.reason) == (entry_id.decode(), reason)
+    assert [bytes(part) for part in refused.raw] == [
+        part if isinstance(part, bytes) else part.encode()
+        for pair in fields.items()
+        for part in pair
+    ]
+    [(_, letter)] = redis.xrange("jobs:dead")
+    assert letter[b"error"].decode() == reason
+    assert letter[b"entry_id"] == entry_id
 
 
 def test_an_entry_of_a_done_job_is_acknowledged_and_not_run(
@@ -420,7 +447,7 @@ def test_a_second_signal_leaves_at_once_and_loses_nothing(
     [child] = wait_for(lambda: compute_processes(worker.popen.pid), "a render process")
     os.kill(child, signal.SIGSTOP)
     buy(new_type())
-    wait_for(lambda: pending(redis) == 1, "a job under way")
+    worker.wait_until_it_runs("render_tickets")
     worker.signal(signal.SIGTERM)
     worker.wait_until_said("stopping, ")
     worker.signal(signal.SIGTERM)

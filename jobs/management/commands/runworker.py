@@ -11,17 +11,20 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from prometheus_client import start_http_server
 
+from jobs.checks import stop_timeout
 from jobs.pool import Pool, default_processes
-from jobs.stream import WorkerStream
+from jobs.runner import Runner
+from jobs.sorting import Sorter
+from jobs.stream import Letters, WorkerStream
 from jobs.worker import Exit, Worker
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= most:
+        if not (text.isascii() and text.isdecimal()) or not least <= int(text) <= most:
             raise ArgumentTypeError(f"takes a whole number from {least} to {most}, not {text!r}")
         return int(text)
 
@@ -35,14 +38,18 @@ def _name(text: str) -> str:
 
 
 class Command(BaseCommand):
-    help = "Run jobs from the stream. SIGTERM finishes what runs, a second one leaves at once."
+    help = (
+        "Run jobs from the stream. SIGTERM finishes what runs within the grace and hands back the "
+        "rest, a second one leaves at once; SIGUSR1 reads no more and stays; SIGUSR2 logs what "
+        "every slot is doing."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--name",
             type=_name,
             default=socket.gethostname(),
-            help="the consumer, one live worker each",
+            help="the consumer, one live worker each; default: the host's name",
         )
         parser.add_argument("--slots", type=_number(1, 100), default=8, help="jobs at once")
         parser.add_argument(
@@ -51,20 +58,31 @@ class Command(BaseCommand):
             default=default_processes(),
             help="processes for CPU work; 0 computes in the slots' threads",
         )
-        parser.add_argument("--grace", type=_number(0, 3600), default=30, help="seconds to finish")
+        parser.add_argument(
+            "--grace",
+            type=_number(0, 3600),
+            default=int(settings.JOBS["GRACE"]),
+            help="seconds to finish",
+        )
+        parser.add_argument("--drain", action="store_true", help="leave once nothing is due")
         parser.add_argument(
             "--metrics-port", type=_number(1, 65535), help="serve /metrics, loopback"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        for problem in stop_timeout(options["grace"]):
+            raise CommandError(f"--grace: {problem.msg} {problem.hint}", returncode=2)
         if options["metrics_port"]:
             start_http_server(options["metrics_port"], addr="127.0.0.1")
         pool = Pool(
             options["render_processes"],
             warm_up=settings.JOBS["WARM_UP"],
             renders=settings.JOBS["RENDERS_PER_PROCESS"],
+            memory=settings.JOBS["COMPUTE_MEMORY"],
         )
         code, unfinished = asyncio.run(_work(pool, options))
+        # The closed loop left the default, which would be a death by signal.
+        signal.signal(signal.SIGTERM, lambda *_: _leave_now(code))
         if unfinished:
             # The interpreter would wait for the threads that still run.
             _leave_now(code)
@@ -73,17 +91,29 @@ class Command(BaseCommand):
 
 
 async def _work(pool: Pool, options: dict[str, Any]) -> tuple[Exit, int]:
-    stream = WorkerStream(settings.REDIS_URL, options["name"])
-    worker = Worker(stream, pool, slots=options["slots"], grace=options["grace"])
+    letters = Letters(settings.REDIS_URL)
+    worker = Worker(
+        WorkerStream(settings.REDIS_URL, options["name"]),
+        Runner(options["name"], pool, letters),
+        Sorter(letters, options["name"]),
+        slots=options["slots"],
+        grace=options["grace"],
+        drain=options["drain"],
+    )
 
-    def on_signal() -> None:
+    def on_stop() -> None:
         if worker.is_stopping:
             _leave_now(Exit.UNFINISHED)
         worker.stop()
 
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal)
-    return await worker.run(), worker.unfinished
+        loop.add_signal_handler(number, on_stop)
+    loop.add_signal_handler(signal.SIGUSR1, worker.pause)
+    loop.add_signal_handler(signal.SIGUSR2, worker.report)
+    code = await worker.run()
+    letters.close()
+    return code, worker.unfinished
 
 
 def _leave_now(code: Exit) -> None:

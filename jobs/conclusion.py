@@ -1,0 +1,274 @@
+"""How a publication is concluded: processed, tried again, waiting for a build, dead, or refused.
+
+T6 everywhere: the row is locked by its id alone, then compared with the entry, then changed. The
+lock waits for a relay step that added the entry and has not committed; a fenced UPDATE alone would
+look at the committed null, match nothing and lose the attempt.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
+
+from .job import Fields, Job
+from .policy import Bury, Policy, Retry
+
+STARTS_LIMIT = 2
+"""Starts without an outcome after which a job is not run again: the third is dead (design §6)."""
+RAW_LIMIT = 4096
+"""Bytes kept of each name and value of a refused entry, and twice as many parts at most."""
+
+
+class UnknownJob(LookupError):
+    """No such job in the outbox or among the processed rows; raised by `move_to_processed`."""
+
+
+class AlreadyProcessed(Exception):
+    """Another delivery of the job committed its effects; raised by `move_to_processed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowState:
+    """What a worker must know of a row before it runs an entry of it."""
+
+    dead: bool
+    waiting: bool
+    starts: int
+    entry_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a job did not succeed, as text that can be stored; `by` is the worker."""
+
+    error: str
+    traceback: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """The row was marked dead, after so many failed runs."""
+
+    reason: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    id: int
+    attempts: int
+    waited: float
+
+
+def row_states(ids: Sequence[int]) -> dict[int, RowState]:
+    """The state of each of these outbox rows that is still there: one statement for a batch."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT id, dead_at IS NOT NULL, available_at > statement_timestamp(), starts, entry_id
+            FROM jobs_outbox WHERE id = ANY(%s)
+            """,
+            [list(ids)],
+        )
+        return {row: RowState(*state) for row, *state in cursor.fetchall()}
+
+
+def processed_among(ids: Iterable[int]) -> set[int]:
+    """Those of these whose jobs are done. Look in the outbox first: rows move one way."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT outbox_id FROM jobs_processed WHERE outbox_id = ANY(%s)", [list(ids)]
+        )
+        return {outbox_id for (outbox_id,) in cursor.fetchall()}
+
+
+def row_of_entry(entry_id: str) -> int | None:
+    """The live row whose present publication is this entry."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id FROM jobs_outbox WHERE entry_id = %s AND dead_at IS NULL", [entry_id]
+        )
+        found = cursor.fetchone()
+    return found[0] if found else None
+
+
+def move_to_processed(job: Job[Any], args: Mapping[str, int | str], worker: str, ms: int) -> None:
+    """Move the job's outbox row to the processed table, in the caller's transaction.
+
+    Only a row whose kind, args and request id are the entry's own moves: identities are given out
+    twice after a database is restored. Raises AlreadyProcessed, or UnknownJob.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH moved AS (
+                DELETE FROM jobs_outbox
+                WHERE id = %s AND kind = %s AND args = %s::jsonb AND request_id = %s
+                RETURNING id, kind, args, subject, request_id, trace, created_at, due_at, attempts
+            )
+            INSERT INTO jobs_processed (outbox_id, kind, args, subject, request_id, trace,
+                created_at, due_at, attempts, processed_at, worker, duration_ms, result)
+            SELECT moved.*, clock_timestamp(), %s, %s, 'done' FROM moved
+            """,
+            [job.outbox_id, job.kind, json.dumps(args), job.request_id, worker, ms],
+        )
+        if cursor.rowcount == 1:
+            return
+    if job.outbox_id in processed_among([job.outbox_id]):
+        raise AlreadyProcessed(job.outbox_id)
+    raise UnknownJob(f"no outbox row {job.outbox_id} of kind {job.kind} with these arguments")
+
+
+def note_nothing_to_do(outbox_id: int) -> None:
+    """Record on the processed row that the wanted state was there already."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE jobs_processed SET result = 'nothing to do' WHERE outbox_id = %s", [outbox_id]
+        )
+
+
+def fail(outbox_id: int, entry_id: str, policy: Policy, failure: Failure) -> Retry | Dead | None:
+    """T6: count one failed run; the row is due again later, or dead, as the policy says.
+
+    None, and nothing changed, where the row is gone, dead, or published anew since.
+    """
+    with _locked(outbox_id, entry_id) as (cursor, row):
+        if row is None:
+            return None
+        match policy.after_failure(row.attempts + 1):
+            case Bury(reason):
+                return _mark_dead(cursor, row, reason, failure, attempts=row.attempts + 1)
+            case retry:
+                cursor.execute(
+                    """
+                    UPDATE jobs_outbox SET attempts = attempts + 1, unknown_since = NULL,
+                        last_error = %s WHERE id = %s
+                    """,
+                    [failure.error, outbox_id],
+                )
+                _make_due(cursor, row, retry.delay)
+                return retry
+
+
+def wait_for_build(outbox_id: int, entry_id: str, delay: float, limit: float) -> bool:
+    """T6: due again in `delay` seconds, no attempt counted; False after `limit` of such waiting."""
+    with _locked(outbox_id, entry_id) as (cursor, row):
+        if row is None:
+            return True
+        if row.waited > limit:
+            return False
+        cursor.execute(
+            """
+            UPDATE jobs_outbox SET unknown_since = coalesce(unknown_since, statement_timestamp())
+            WHERE id = %s
+            """,
+            [outbox_id],
+        )
+        _make_due(cursor, row, delay)
+        return True
+
+
+def mark_dead(outbox_id: int, entry_id: str, reason: str, failure: Failure) -> Dead | None:
+    """T6: stop trying. None, and nothing changed, where the row is gone, dead or published anew."""
+    with _locked(outbox_id, entry_id) as (cursor, row):
+        return _mark_dead(cursor, row, reason, failure) if row else None
+
+
+def note_start(outbox_id: int) -> bool:
+    """T9: write down that a suspect is about to run; False where it has used up its starts."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE jobs_outbox SET starts = starts + 1
+            WHERE id = %s AND dead_at IS NULL AND starts < %s
+            """,
+            [outbox_id, STARTS_LIMIT],
+        )
+        if cursor.rowcount:
+            return True
+        # A row that is gone or dead has not used up anything: effects() will tell.
+        cursor.execute("SELECT 1 FROM jobs_outbox WHERE id = %s AND dead_at IS NULL", [outbox_id])
+        return cursor.fetchone() is None
+
+
+def take_back_starts(outbox_ids: Sequence[int]) -> None:
+    """T9: these runs ended without an outcome and without killing their worker."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE jobs_outbox SET starts = starts - 1 WHERE id = ANY(%s) AND starts > 0",
+            [list(outbox_ids)],
+        )
+
+
+def make_due_again(entry_ids: Sequence[str]) -> int:
+    """Publish the rows of these lost entries anew; returns how many there were."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL
+            WHERE entry_id = ANY(%s) AND dead_at IS NULL
+            """,
+            [list(entry_ids)],
+        )
+        return int(cursor.rowcount)
+
+
+def refuse(entry_id: str, fields: Fields, reason: str) -> None:
+    """Keep an entry that no outbox row stands behind, with its raw bytes. Twice is once."""
+    raw = [part[:RAW_LIMIT] for pair in fields for part in pair][: 2 * RAW_LIMIT]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO jobs_refused_entry (entry_id, raw, reason) VALUES (%s, %s, %s)
+            ON CONFLICT (entry_id) DO NOTHING
+            """,
+            [entry_id, raw, reason],
+        )
+
+
+@contextlib.contextmanager
+def _locked(outbox_id: int, entry_id: str) -> Iterator[tuple[CursorWrapper, _Row | None]]:
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT id, attempts, coalesce(
+                extract(epoch FROM statement_timestamp() - unknown_since), 0)::float8,
+                dead_at IS NULL AND entry_id = %s
+            FROM jobs_outbox WHERE id = %s FOR UPDATE
+            """,
+            [entry_id, outbox_id],
+        )
+        found = cursor.fetchone()
+        yield cursor, _Row(*found[:3]) if found and found[3] else None
+
+
+def _make_due(cursor: CursorWrapper, row: _Row, delay: float) -> None:
+    cursor.execute(
+        """
+        UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL, starts = 0,
+            available_at = statement_timestamp() + make_interval(secs => %s)
+        WHERE id = %s
+        """,
+        [delay, row.id],
+    )
+
+
+def _mark_dead(
+    cursor: CursorWrapper, row: _Row, reason: str, failure: Failure, attempts: int | None = None
+) -> Dead:
+    attempts = row.attempts if attempts is None else attempts
+    cursor.execute(
+        """
+        UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL, starts = 0, attempts = %s,
+            dead_at = statement_timestamp(), dead_reason = %s, last_error = %s, traceback = %s,
+            dead_by = %s
+        WHERE id = %s
+        """,
+        [attempts, reason, failure.error, failure.traceback, failure.by, row.id],
+    )
+    return Dead(reason, attempts)

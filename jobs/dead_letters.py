@@ -1,0 +1,72 @@
+"""Burial: the row is marked dead and committed, then the letter is added to `jobs:dead`.
+
+A letter that cannot be added is no loss: the outbox row keeps the whole story.
+"""
+
+import logging
+from datetime import UTC, datetime
+
+from . import conclusion, metrics
+from .conclusion import Dead, Failure
+from .errors import error_line
+from .failpoint import failpoint
+from .job import MalformedJob, parse_outbox_id
+from .stream import Entry, Letters
+
+logger = logging.getLogger(__name__)
+
+
+def bury(letters: Letters, entry: Entry, outbox_id: int, reason: str, failure: Failure) -> bool:
+    """Stop trying the job of `entry`; False where its publication was concluded already.
+
+    Raises a database error; nothing is changed then.
+    """
+    dead = conclusion.mark_dead(outbox_id, entry.id, reason, failure)
+    if dead:
+        post(letters, entry, dead, failure)
+    return dead is not None
+
+
+def bury_malformed(letters: Letters, entry: Entry, error: MalformedJob, worker: str) -> None:
+    """An entry that does not parse: its row is dead at once, or the entry is kept as refused."""
+    failure = Failure(error_line(error), "", worker)
+    outbox_id = parse_outbox_id(entry.fields) or conclusion.row_of_entry(entry.id)
+    if outbox_id and bury(letters, entry, outbox_id, f"malformed: {error}", failure):
+        return
+    state = conclusion.row_states([outbox_id]).get(outbox_id) if outbox_id else None
+    if state is None or not state.dead:
+        refuse(letters, entry, f"malformed: {error}", worker)
+
+
+def refuse(letters: Letters, entry: Entry, reason: str, worker: str) -> None:
+    """An entry that no row stands behind: kept with its raw bytes, and never run."""
+    conclusion.refuse(entry.id, entry.fields, reason)
+    metrics.ENTRIES_REFUSED.labels(reason.partition(":")[0]).inc()
+    post(letters, entry, Dead(reason, 0), Failure(reason, "", worker))
+
+
+def post(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> None:
+    """Add the letter of what was just marked dead. Raises nothing."""
+    failpoint("dead_letters.marked")
+    logger.error(
+        "buried: %s: %s", dead.reason, failure.error,
+        extra={"action": "buried", "entry_id": entry.id, "attempts": dead.attempts},
+    )  # fmt: skip
+    metrics.JOBS_BURIED.inc()
+    try:
+        letters.add(entry.fields, _about(letters, entry, dead, failure))
+    except Exception as error:
+        logger.warning("no letter for entry %s yet: %s", entry.id, error_line(error))
+    failpoint("dead_letters.posted")
+
+
+def _about(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> dict[str, str]:
+    return {
+        "error": failure.error or dead.reason,
+        "traceback": failure.traceback,
+        "failed_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "attempts": str(dead.attempts),
+        "deliveries": str(letters.deliveries(entry.id)),
+        "worker": failure.by,
+        "entry_id": entry.id,
+    }

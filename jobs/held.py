@@ -1,0 +1,146 @@
+"""What a worker holds: its slots, the suspects that wait for each other, what an outage cut."""
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
+
+from . import metrics
+from .runner import Outcome
+from .slot import Slot
+
+
+class Held:
+    """The slots of one worker by entry id. Used by the loop alone.
+
+    `launch` gives a slot to a thread. Suspects are launched one at a time, those with the fewest
+    starts first: else a killer's neighbours would be counted, and die, with it.
+    """
+
+    def __init__(self, launch: Callable[[Slot], None]) -> None:
+        self._launch = launch
+        self._slots: dict[str, Slot] = {}
+        self._launched: set[Slot] = set()
+        self._waiting: list[Slot] = []
+        self._suspect: Slot | None = None
+        self.interrupted: list[Slot] = []
+        """Runs that an outage ended without an outcome; `resume` runs them again."""
+        self.closed = False
+        """Whether nothing is started any more."""
+
+    def __contains__(self, entry_id: str) -> bool:
+        return entry_id in self._slots
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def admit(self, slot: Slot) -> None:
+        """Hold the slot, and run it as soon as it may."""
+        self._slots[slot.entry.id] = slot
+        metrics.SLOTS_BUSY.set(len(self._slots))
+        if slot.suspect:
+            self._queue(slot)
+        elif not self.closed:
+            self._start(slot)
+
+    def settle(self, slot: Slot, outcome: Outcome) -> bool:
+        """The slot's thread has ended; returns whether its entry is to be acknowledged."""
+        self._launched.discard(slot)
+        if slot is self._suspect and (slot.given_up or outcome is not Outcome.UNDECIDED):
+            self._suspect = None
+        if slot.given_up or outcome.acknowledges:
+            self._drop(slot)
+        elif outcome is Outcome.CRASHED:
+            self._queue(slot)
+        else:
+            self.interrupted.append(slot)
+        self._next_suspect()
+        return outcome.acknowledges and not slot.given_up
+
+    def resume(self) -> None:
+        """Run again what an outage cut, without a new start."""
+        if self.closed:
+            return
+        cut, self.interrupted = self.interrupted, []
+        for slot in cut:
+            self._start(slot)
+
+    def give_up(self, entry_ids: Iterable[str]) -> int:
+        """These entries are another worker's by now; returns how many of them were held.
+
+        A handler that runs may finish: `effects()` decides who wins.
+        """
+        lost = [slot for entry_id in entry_ids if (slot := self._slots.get(entry_id))]
+        for slot in lost:
+            slot.given_up = True
+            if slot not in self._launched:
+                self._forget(slot)
+        self._next_suspect()
+        return len(lost)
+
+    def _forget(self, slot: Slot) -> None:
+        self._drop(slot)
+        self._waiting = [other for other in self._waiting if other is not slot]
+        self.interrupted = [other for other in self.interrupted if other is not slot]
+        if slot is self._suspect:
+            self._suspect = None
+
+    def _drop(self, slot: Slot) -> None:
+        self._slots.pop(slot.entry.id, None)
+        metrics.SLOTS_BUSY.set(len(self._slots))
+
+    def _queue(self, slot: Slot) -> None:
+        self._waiting.append(slot)
+        self._waiting.sort(key=lambda waiting: waiting.starts)
+        self._next_suspect()
+
+    def _next_suspect(self) -> None:
+        if self._waiting and self._suspect is None and not self.closed:
+            self._suspect = self._waiting.pop(0)
+            self._start(self._suspect)
+
+    def _start(self, slot: Slot) -> None:
+        self._launched.add(slot)
+        self._launch(slot)
+
+    # For who watches
+
+    def renewable(self) -> list[str]:
+        """Entries whose lease goes on: held, their kind's timeout not over."""
+        return [
+            entry_id
+            for entry_id, slot in self._slots.items()
+            if not slot.given_up and not slot.overdue
+        ]
+
+    def at_work(self) -> int:
+        """Slots that a thread has, the stuck ones not counted: they end with the process."""
+        return sum(not slot.stuck for slot in self._launched)
+
+    def unfinished(self) -> int:
+        """Slots that a thread has."""
+        return len(self._launched)
+
+    def stuck(self) -> list[Slot]:
+        """Slots that run for more than twice their timeout."""
+        return [slot for slot in self._launched if slot.stuck]
+
+    def left(self) -> list[Slot]:
+        """What is to be handed back at the end."""
+        return [slot for slot in self._slots.values() if not slot.given_up]
+
+    def report(self) -> str:
+        """Every slot: kind, outbox id, age, and the stack of its thread."""
+        frames = sys._current_frames()
+        return "\n".join(_line(slot, frames) for slot in self._slots.values()) or "no slot is busy"
+
+
+def _line(slot: Slot, frames: Mapping[int, FrameType]) -> str:
+    age = time.monotonic() - slot.held_since
+    head = f"{slot.kind.name}, outbox row {slot.outbox_id}, held for {age:.1f} s"
+    frame = frames.get(slot.thread) if slot.thread else None
+    if frame is None:
+        return f"{head}, waits"
+    stack = "".join(traceback.format_stack(frame))
+    return f"{head}, runs for {slot.seconds():.1f} s\n{stack}"

@@ -1,0 +1,10 @@
+"""Proves the books (design §8a): each job in one place, each effect with its job, nothing lost.
+
+SQL and raw Redis commands only. What is audited (outbox, runner, relay, models) is not imported:
+an error there must not hide itself here. Apps register rules of their own in modules `audit`.
+"""
+
+from .books import ON_STREAM, Report, audit
+from .rules import Rule, register, registered
+
+__all__ = ["ON_STREAM", "Report", "Rule", "audit", "register", "registered"]

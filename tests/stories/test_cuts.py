@@ -15,6 +15,7 @@ from jobs.failpoint import FAILPOINTS
 from jobs.models import OutboxRow, ProcessedJob
 from orders.models import Order
 from stagedoor.embedded.server import free_port
+from tests.books import books_are_in_order
 from tests.conftest import MailFolder
 from tests.people import buy, new_event, new_type
 from tests.processes import Process, Product, wait_for
@@ -64,6 +65,7 @@ def check_all_is_done_once(mailbox: MailFolder, tickets: int) -> None:
     assert TicketFile.objects.count() == 1
     assert Delivery.objects.get().state == "sent"
     assert len(mailbox.messages()) == 1
+    books_are_in_order()
 
 
 def nothing_pending(redis: redis_client.Redis) -> bool:

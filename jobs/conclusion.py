@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
@@ -21,6 +22,17 @@ STARTS_LIMIT = 2
 """Starts without an outcome after which a job is not run again: the third is dead (design §6)."""
 RAW_LIMIT = 4096
 """Bytes kept of each name and value of a refused entry, and twice as many parts at most."""
+
+
+MOVE = """
+WITH moved AS (
+    DELETE FROM jobs_outbox WHERE id = %s AND kind = %s AND args = %s::jsonb AND request_id = %s
+    RETURNING id, kind, args, subject, request_id, trace, created_at, due_at, attempts
+)
+INSERT INTO jobs_processed (outbox_id, kind, args, subject, request_id, trace,
+    created_at, due_at, attempts, processed_at, worker, duration_ms, result)
+SELECT moved.*, clock_timestamp(), %s, %s, 'done' FROM moved
+"""
 
 
 class UnknownJob(LookupError):
@@ -103,25 +115,21 @@ def move_to_processed(job: Job[Any], args: Mapping[str, int | str], worker: str,
     Only a row whose kind, args and request id are the entry's own moves: identities are given out
     twice after a database is restored. Raises AlreadyProcessed, or UnknownJob.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            WITH moved AS (
-                DELETE FROM jobs_outbox
-                WHERE id = %s AND kind = %s AND args = %s::jsonb AND request_id = %s
-                RETURNING id, kind, args, subject, request_id, trace, created_at, due_at, attempts
-            )
-            INSERT INTO jobs_processed (outbox_id, kind, args, subject, request_id, trace,
-                created_at, due_at, attempts, processed_at, worker, duration_ms, result)
-            SELECT moved.*, clock_timestamp(), %s, %s, 'done' FROM moved
-            """,
-            [job.outbox_id, job.kind, json.dumps(args), job.request_id, worker, ms],
-        )
-        if cursor.rowcount == 1:
-            return
+    values = [job.outbox_id, job.kind, json.dumps(args), job.request_id, worker, ms]
+    if _execute_prepared(MOVE, values) == 1:
+        return
     if job.outbox_id in processed_among([job.outbox_id]):
         raise AlreadyProcessed(job.outbox_id)
     raise UnknownJob(f"no outbox row {job.outbox_id} of kind {job.kind} with these arguments")
+
+
+def _execute_prepared(statement: str, values: Sequence[Any]) -> int:
+    # What every job does: prepared, and in one round trip with the BEGIN that psycopg owes.
+    connection.ensure_connection()
+    with connection.wrap_database_errors, connection.connection.pipeline():
+        cursor = psycopg.Cursor(connection.connection)
+        cursor.execute(statement, values, prepare=True)
+    return cursor.rowcount
 
 
 def note_nothing_to_do(outbox_id: int) -> None:

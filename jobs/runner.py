@@ -4,11 +4,12 @@ import contextlib
 import dataclasses
 import enum
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from django.db import close_old_connections, transaction
+from django.db import close_old_connections, connection, transaction
 
 from . import conclusion, dead_letters, metrics, outage
 from .conclusion import Dead, Failure
@@ -21,6 +22,9 @@ from .slot import Slot
 from .stream import Letters
 
 logger = logging.getLogger(__name__)
+TRUST = 1.0
+"""Seconds after a good job in which its thread's connection is used without a check."""
+_thread = threading.local()
 
 
 class Outcome(enum.Enum):
@@ -140,16 +144,13 @@ class Runner:
 
     def _decided(self, slot: Slot) -> Outcome:
         try:
-            close_old_connections()
-            return self._attempt(slot) if self._note_start(slot) else self._bury_killer(slot)
+            with _checked_connection():
+                return self._attempt(slot) if self._note_start(slot) else self._bury_killer(slot)
         except BaseException as error:
             slot.error = error_line(error)
             if not outage.is_outage(error):
                 logger.exception("job not decided", extra=_about(slot))
             return Outcome.UNDECIDED
-        finally:
-            with contextlib.suppress(Exception):
-                close_old_connections()
 
     def _note_start(self, slot: Slot) -> bool:
         if slot.suspect and not slot.start_noted:
@@ -212,6 +213,23 @@ class Runner:
                 return Outcome.BURIED
             case None:
                 return Outcome.CONCLUDED
+
+
+@contextlib.contextmanager
+def _checked_connection() -> Iterator[None]:
+    # A check before every job would be one round trip in five. One that was good a moment ago may
+    # be gone all the same: that is an outage, and closes it here.
+    if time.monotonic() - getattr(_thread, "good_at", 0.0) > TRUST:
+        close_old_connections()
+    _thread.good_at = 0.0
+    try:
+        yield
+        if connection.connection is not None and not connection.errors_occurred:
+            _thread.good_at = time.monotonic()
+    finally:
+        if not _thread.good_at:
+            with contextlib.suppress(Exception):
+                close_old_connections()
 
 
 def _about(slot: Slot) -> dict[str, Any]:

@@ -50,13 +50,17 @@ class Threads:
         if self._at_work == 0:
             self._wakes.put(True)
         if not self._spreading:
-            self._spreading = True
-            asyncio.get_running_loop().call_later(SPREAD, self._spread)
+            self._spread_later()
+
+    def _spread_later(self) -> None:
+        self._spreading = True
+        asyncio.get_running_loop().call_later(SPREAD, self._spread)
 
     def _spread(self) -> None:
         self._spreading = False
-        for _ in range(len(self._waiting)):
+        if self._waiting:
             self._wakes.put(True)
+            self._spread_later()
 
     def _serve(self) -> None:
         self._adopt_connection()

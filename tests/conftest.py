@@ -13,9 +13,19 @@ from django.conf import settings
 from django.test import override_settings
 
 from jobs import failpoint, registry
+from jobs.failpoint import FAILPOINTS
 from jobs.job import Job
 from jobs.policy import Policy
-from tests import processes
+from tests import cuts, processes
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A whole run that missed a failpoint is red: a place that is never cut is not tested."""
+    whole = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    missed = set(FAILPOINTS) - cuts.HIT
+    if whole and missed and session.exitstatus == pytest.ExitCode.OK and session.testscollected:
+        print(f"\nno test has cut at: {', '.join(sorted(missed))}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture

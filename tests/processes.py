@@ -16,7 +16,28 @@ from django.conf import settings
 from django.db import connection
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE = 60.0
+SHIPPED = "CHAOS" in os.environ
+"""Whether the processes run with the shipped durations (`make chaos`)."""
+PATIENCE = 300.0 if SHIPPED else 60.0
+SHORT = {
+    "JOBS_LEASE": "2",
+    "JOBS_LEASE_RENEWAL": "0.5",
+    "JOBS_RECLAIM": "0.5",
+    "JOBS_NAME_TTL": "2",
+    "JOBS_NAME_WAIT": "4",
+    "JOBS_BLOCK": "1",
+    "JOBS_HUNG_AFTER": "1",
+    "JOBS_BACKOFF_MAX": "0.5",
+    "JOBS_HEARTBEAT": "1",
+    "JOBS_UNKNOWN_DELAY": "0.5",
+    "JOBS_LAG_LIMIT": "2",
+}
+"""Seconds, for the processes under test (design §3)."""
+
+
+def duration(name: str) -> float:
+    """How long `JOBS_<name>` is in the processes under test."""
+    return float(settings.JOBS[name] if SHIPPED else SHORT[f"JOBS_{name}"])
 
 
 def wait_for[T](condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
@@ -73,6 +94,8 @@ class Process:
     def wait_until_it_runs(self, kind: str, number: int = 1) -> None:
         """Wait until a worker reports `number` slots that run jobs of `kind`."""
 
+        self.wait_until_said("is ready")
+
         def runs() -> bool:
             before = len(self.log())
             self.signal(signal.SIGUSR2)
@@ -110,9 +133,9 @@ def _environment() -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": "stagedoor.settings.testing",
         "DATABASE_URL": f"postgres://{address['USER']}:{address['PASSWORD']}@{host}/{address['NAME']}",
         "VAR_DIR": str(settings.VAR_DIR),
+        "REDIS_URL": settings.REDIS_URL,
         "PYTHONUNBUFFERED": "1",
-        # A killed worker's name is free again after 2 s instead of 20.
-        "JOBS_NAME_TTL": "2",
+        **({} if SHIPPED else SHORT),
     }
 
 
@@ -127,9 +150,12 @@ class Product:
         """A relay."""
         return self._start("relay", "manage.py", "relay", **environment)
 
-    def worker(self, name: str = "worker-1", *options: str, **environment: str) -> Process:
-        """A worker with one render process."""
-        command = ("manage.py", "runworker", "--name", name, "--render-processes", "1", *options)
+    def worker(
+        self, name: str = "worker-1", *options: str, renders: int = 1, **environment: str
+    ) -> Process:
+        """A worker with so many render processes."""
+        processes = ("--render-processes", str(renders))
+        command = ("manage.py", "runworker", "--name", name, *processes, *options)
         return self._start(name, *command, **environment)
 
     def web(self, port: int, **environment: str) -> Process:

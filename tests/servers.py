@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from stagedoor.embedded import PostgresServer, RedisServer
+from stagedoor.embedded import PostgresServer, RedisServer, ServerFailed
 
 POSTGRES: PostgresServer
 REDIS: RedisServer
+"""The one that the test at hand is on."""
+DEBIAN: "DebianRedis | None" = None
 ADDRESSES = ("DATABASE_URL", "REDIS_URL", "CACHE_URL")
 NOTHING_RUNS = {
     "--collect-only",
@@ -28,6 +30,17 @@ NOTHING_RUNS = {
     "--fixtures",
     "--markers",
 }
+
+
+class DebianRedis(RedisServer):
+    """The system's `redis-server`: 7.0 answers UNBLOCKED where Valkey answers nothing."""
+
+    @staticmethod
+    def _binary() -> Path:
+        found = shutil.which("redis-server")
+        if found is None:
+            raise ServerFailed("no redis-server on the path: apt install redis-server")
+        return Path(found)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,9 +77,21 @@ def start() -> None:
     REDIS.start()
 
 
+def debian_redis(folder: Path) -> "DebianRedis":
+    """The one of this run, started at its first use. Raises ServerFailed where there is none."""
+    global DEBIAN
+    if DEBIAN is None:
+        started = DebianRedis(folder / "debian-redis", durable=False)
+        started.start()
+        DEBIAN = started
+    return DEBIAN
+
+
 def stop() -> None:
-    """Stop both servers, whatever state a test left them in."""
+    """Stop all servers, whatever state a test left them in."""
     REDIS.kill()
+    if DEBIAN is not None:
+        DEBIAN.kill()
     POSTGRES.kill()
 
 

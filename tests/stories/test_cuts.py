@@ -3,55 +3,23 @@
 A process of the product ends itself at a failpoint, leaves a mark, and is started again.
 """
 
-import signal
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import redis as redis_client
 
-from jobs.failpoint import FAILPOINTS
 from jobs.models import OutboxRow, ProcessedJob
 from orders.models import Order
 from stagedoor.embedded.server import free_port
 from tests.books import books_are_in_order
 from tests.conftest import MailFolder
+from tests.cuts import HIT, Cut
 from tests.people import buy, new_event, new_type
-from tests.processes import Process, Product, wait_for
+from tests.processes import Product, wait_for
 from tests.stories.test_whole_way import Browser
 from tickets.models import Delivery, Ticket, TicketFile
 
 pytestmark = pytest.mark.django_db(transaction=True)
-HIT: set[str] = set()
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A failpoint, armed in one process by its environment."""
-
-    place: str
-    mark: Path
-
-    def environment(self) -> dict[str, str]:
-        """What arms it."""
-        return {"FAILPOINT": self.place, "FAILPOINT_MARK": str(self.mark)}
-
-    def was_hit_by(self, process: Process) -> None:
-        """Assert that the process killed itself there."""
-        assert process.ended() == -signal.SIGKILL
-        assert self.mark.read_text().strip() == self.place
-        HIT.add(self.place.partition("/")[0])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _every_failpoint_was_hit(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    chosen = {
-        item.name.partition("[")[0] for item in request.session.items if item.path == request.path
-    }
-    if chosen >= {"test_the_relay_dies", "test_the_web_process_dies", "test_the_worker_dies"}:
-        assert set(FAILPOINTS) == HIT
 
 
 def check_all_is_done_once(mailbox: MailFolder, tickets: int) -> None:

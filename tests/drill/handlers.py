@@ -1,0 +1,114 @@
+"""What real workers run in drills. Each leaves a row for each time that its effects happen."""
+
+import ctypes
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.db import connection
+
+from jobs.job import Job
+from jobs.policy import Policy
+from jobs.registry import handler
+
+TABLE = "CREATE TABLE IF NOT EXISTS drill_effect (outbox_id bigint, number bigint)"
+"""Without a key on purpose: an effect that happens twice must show."""
+
+
+@dataclass(frozen=True)
+class DrillArgs:
+    """Which row, and how many milliseconds before it."""
+
+    number: int
+    ms: int
+
+
+def wait(ms: int) -> None:
+    """So many milliseconds, or until the file that DRILL_GATE names is there."""
+    gate = Path(os.environ["DRILL_GATE"])
+    deadline = time.monotonic() + ms / 1000
+    while (left := deadline - time.monotonic()) > 0 and not gate.exists():
+        time.sleep(min(left, 0.02))
+
+
+def leave_row(job: Job[DrillArgs]) -> None:
+    """The effects of a drill."""
+    with job.effects(), connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO drill_effect (outbox_id, number) VALUES (%s, %s)",
+            [job.outbox_id, job.args.number],
+        )
+
+
+@handler("drill_row")
+def write_row(job: Job[DrillArgs]) -> None:
+    """State: the row is there."""
+    wait(job.args.ms)
+    leave_row(job)
+
+
+@handler("drill_slow", policy=Policy(timeout=1))
+def write_row_late(job: Job[DrillArgs]) -> None:
+    """State: the row is there; a kind whose runs are overdue after a second."""
+    wait(job.args.ms)
+    leave_row(job)
+
+
+@handler("drill_fail", policy=Policy(attempts=2, delay=0.1))
+def fail(job: Job[DrillArgs]) -> None:
+    """Never comes to its state."""
+    raise ValueError(f"drill {job.args.number}")
+
+
+@handler("drill_no_effects", policy=Policy(attempts=2, delay=0.1))
+def forget_effects(job: Job[DrillArgs]) -> None:
+    """Returns as if all were well."""
+
+
+@handler("drill_kill")
+def kill_worker(job: Job[DrillArgs]) -> None:
+    """Takes its worker with it, `ms` later."""
+    wait(job.args.ms)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@handler("drill_hang", policy=Policy(timeout=0.5))
+def hang(job: Job[DrillArgs]) -> None:
+    """Never returns."""
+    threading.Event().wait()
+
+
+@handler("drill_segfault")
+def crash_process(job: Job[DrillArgs]) -> None:
+    """Takes its render process with it."""
+    job.compute(segfault)
+    leave_row(job)
+
+
+@handler("drill_allocate", policy=Policy(attempts=2, delay=0.1, timeout=30))
+def exhaust_memory(job: Job[DrillArgs]) -> None:
+    """Wants more memory than there is."""
+    job.compute(allocate)
+    leave_row(job)
+
+
+@handler("drill_compute")
+def compute(job: Job[DrillArgs]) -> None:
+    """State: the row is there, after work in a render process."""
+    job.compute(wait, job.args.ms)
+    leave_row(job)
+
+
+def segfault() -> None:
+    """Read where nothing is."""
+    ctypes.string_at(0)
+
+
+def allocate() -> None:
+    """Keep ever more."""
+    kept = []
+    while True:
+        kept.append(bytearray(16_000_000))

@@ -1,0 +1,126 @@
+"""Every recovery test runs on Valkey and on the system's Redis, and ends with books in order."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis as redis_client
+from django.db import connection, transaction
+
+from jobs.models import OutboxRow, ProcessedJob
+from jobs.outbox import enqueue
+from stagedoor.embedded import ServerFailed
+from tests import servers
+from tests.books import books_are_in_order
+from tests.drill.handlers import TABLE
+from tests.processes import Product, duration, wait_for
+
+
+@pytest.fixture(params=["valkey", "redis"], autouse=True)
+def stream_server(
+    request: pytest.FixtureRequest, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[servers.RedisServer]:
+    """The server that carries the stream; the test may kill it and start it again."""
+    if request.param == "redis":
+        folder = Path(servers.REDIS.folder).parent
+        try:
+            monkeypatch.setattr(servers, "REDIS", servers.debian_redis(folder))
+        except ServerFailed as failure:
+            if "REQUIRE_REDIS" in os.environ:
+                raise
+            pytest.skip(str(failure))
+        settings.REDIS_URL = servers.REDIS.url(0)
+    yield servers.REDIS
+    if not servers.REDIS.answers():
+        servers.REDIS.start()
+
+
+@pytest.fixture(autouse=True)
+def _effects(transactional_db: None, stream_server: servers.RedisServer) -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute(TABLE)
+        cursor.execute("TRUNCATE drill_effect")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE drill_effect")
+
+
+class Drill:
+    """Puts jobs of the drill kinds on their way and looks at what became of them."""
+
+    def __init__(self, product: Product, redis: redis_client.Redis, gate: Path) -> None:
+        self.product = product
+        self.redis = redis
+        self._gate = gate
+
+    def open_gate(self) -> None:
+        """Every job has waited long enough, also those that run now."""
+        self._gate.touch()
+
+    def put(self, count: int = 1, kind: str = "drill_row", ms: int = 0) -> list[int]:
+        """The outbox ids of new jobs, committed together."""
+        with transaction.atomic():
+            return [enqueue(kind, number=number, ms=ms) for number in range(count)]
+
+    def pending(self) -> int:
+        """Entries that a worker was given and that are not acknowledged."""
+        try:
+            return int(self.redis.xpending("jobs", "workers")["pending"])
+        except redis_client.ResponseError:
+            return 0
+
+    def effects(self) -> list[int]:
+        """The outbox id of every effect, sorted; one that happened twice stands there twice."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT outbox_id FROM drill_effect ORDER BY outbox_id")
+            return [outbox_id for (outbox_id,) in cursor.fetchall()]
+
+    def dead(self) -> dict[int, str]:
+        """Outbox ids of dead jobs, with the reason."""
+        return dict(OutboxRow.objects.dead().values_list("id", "dead_reason"))
+
+    def wait_until_published(self, count: int) -> None:
+        """Wait until the stream has had so many entries."""
+        wait_for(lambda: self.redis.xinfo_stream("jobs")["entries-added"] >= count, "publications")
+
+    def wait_until_running(self, count: int) -> None:
+        """Wait until so many entries are with workers."""
+        wait_for(lambda: self.pending() >= count, f"{count} pending entries")
+
+    def all_done_once(self, outbox_ids: list[int]) -> None:
+        """Wait for the end of all jobs; then each of these has had its effects once."""
+        self.nothing_left()
+        assert self.effects() == sorted(outbox_ids)
+        books_are_in_order()
+
+    def nothing_left(self) -> None:
+        """Wait until no job is live and no entry is pending."""
+        wait_for(lambda: not OutboxRow.objects.live().exists(), "no live row")
+        wait_for(lambda: self.pending() == 0, "nothing pending")
+
+    def starts(self, outbox_id: int) -> int:
+        """How many starts without an outcome the job has."""
+        return OutboxRow.objects.get(pk=outbox_id).starts
+
+    def attempts(self) -> set[int]:
+        """The attempts that were counted on processed jobs."""
+        return set(ProcessedJob.objects.values_list("attempts", flat=True))
+
+    @property
+    def takeover(self) -> float:
+        """Seconds within which another worker has what a dead one left (design P6)."""
+        return duration("LEASE") + duration("RECLAIM") + 5
+
+
+@pytest.fixture
+def drill(
+    stream_server: servers.RedisServer, product: Product, redis: redis_client.Redis,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> Drill:  # fmt: skip
+    """Jobs of the drill kinds, on the server at hand, with a relay at work."""
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("DRILL_GATE", str(gate))
+    product.relay()
+    return Drill(product, redis, gate)

@@ -1,5 +1,6 @@
 """Start-up of the machinery: loads every app's handlers, arms a failpoint where a test asks."""
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -25,8 +26,10 @@ def _arm_from_environment(wanted: str, mark: Path) -> None:
     """End this process by SIGKILL at the place `wanted`, once: `mark` says that it happened."""
 
     def kill_once(place: str) -> None:
-        if place == wanted and not mark.exists():
-            mark.write_text(f"{place}\n")
-            os.kill(os.getpid(), signal.SIGKILL)
+        if place == wanted:
+            with contextlib.suppress(FileExistsError), mark.open("x") as file:
+                file.write(f"{place}\n")
+                file.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
 
     failpoint.arm(kill_once)

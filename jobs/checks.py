@@ -13,10 +13,12 @@ STOP_MARGIN = 5.0
 @register("jobs")
 def check_settings(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     """What of `settings.JOBS` would lose, double or block a job."""
-    return [*_durations(settings.JOBS), *stop_timeout(settings.JOBS["GRACE"])]
+    return [*durations(), *stop_timeout(settings.JOBS["GRACE"])]
 
 
-def _durations(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
+def durations() -> Iterator[CheckMessage]:
+    """Which durations and sizes are out of range, or contradict each other."""
+    jobs = settings.JOBS
     positive = (
         "BLOCK", "HUNG_AFTER", "LEASE", "LEASE_RENEWAL", "RECLAIM", "NAME_TTL", "NAME_WAIT",
         "HEARTBEAT", "BACKOFF_MIN", "LAG_LIMIT", "UNKNOWN_DELAY", "RELAY_POLL",

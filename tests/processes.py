@@ -184,3 +184,12 @@ def product(folder: Path) -> Iterator[Product]:
     made = Product(folder)
     with made.stack:
         yield made
+
+
+def compute_processes(pid: int) -> list[int]:
+    """Children of the worker that render; multiprocessing's own helper is not one of them."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [
+        int(child) for child in children
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]  # fmt: skip

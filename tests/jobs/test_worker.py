@@ -7,7 +7,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ from jobs.worker import Exit, Worker
 from tests import servers
 from tests.conftest import MailFolder, Register
 from tests.people import buy, new_type
-from tests.processes import Product, wait_for
+from tests.processes import Product, compute_processes, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -455,12 +454,3 @@ def test_a_second_signal_leaves_at_once_and_loses_nothing(
     assert pending(redis) == 1
     product.worker("twice")
     wait_for(lambda: mailbox.messages(), "the tickets emailed after all")
-
-
-def compute_processes(pid: int) -> list[int]:
-    """Children of the worker that render; multiprocessing's own helper is not one of them."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [
-        int(child) for child in children
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]  # fmt: skip

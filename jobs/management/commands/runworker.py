@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from prometheus_client import start_http_server
 
-from jobs.checks import stop_timeout
+from jobs.checks import durations, stop_timeout
 from jobs.pool import Pool, default_processes
 from jobs.runner import Runner
 from jobs.sorting import Sorter
@@ -44,6 +44,9 @@ class Command(BaseCommand):
         "every slot is doing."
     )
 
+    # They would end it with code 1; those that matter to a worker are made here, for its own grace.
+    requires_system_checks = ()
+
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--name",
@@ -70,8 +73,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for problem in stop_timeout(options["grace"]):
-            raise CommandError(f"--grace: {problem.msg} {problem.hint}", returncode=2)
+        for problem in [*durations(), *stop_timeout(options["grace"])]:
+            raise CommandError(f"{problem.msg} {problem.hint}", returncode=2)
         if options["metrics_port"]:
             start_http_server(options["metrics_port"], addr="127.0.0.1")
         pool = Pool(

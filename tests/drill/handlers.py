@@ -1,18 +1,17 @@
 """What real workers run in drills. Each leaves a row for each time that its effects happen."""
 
-import ctypes
 import os
 import signal
 import threading
-import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from django.db import connection
 
 from jobs.job import Job
 from jobs.policy import Policy
 from jobs.registry import handler
+
+from .work import allocate, segfault, wait
 
 TABLE = "CREATE TABLE IF NOT EXISTS drill_effect (outbox_id bigint, number bigint)"
 """Without a key on purpose: an effect that happens twice must show."""
@@ -26,12 +25,9 @@ class DrillArgs:
     ms: int
 
 
-def wait(ms: int) -> None:
-    """So many milliseconds, or until the file that DRILL_GATE names is there."""
-    gate = Path(os.environ["DRILL_GATE"])
-    deadline = time.monotonic() + ms / 1000
-    while (left := deadline - time.monotonic()) > 0 and not gate.exists():
-        time.sleep(min(left, 0.02))
+def gate() -> str:
+    """The file whose presence ends every wait."""
+    return os.environ["DRILL_GATE"]
 
 
 def leave_row(job: Job[DrillArgs]) -> None:
@@ -46,14 +42,14 @@ def leave_row(job: Job[DrillArgs]) -> None:
 @handler("drill_row")
 def write_row(job: Job[DrillArgs]) -> None:
     """State: the row is there."""
-    wait(job.args.ms)
+    wait(job.args.ms, gate())
     leave_row(job)
 
 
 @handler("drill_slow", policy=Policy(timeout=1))
 def write_row_late(job: Job[DrillArgs]) -> None:
     """State: the row is there; a kind whose runs are overdue after a second."""
-    wait(job.args.ms)
+    wait(job.args.ms, gate())
     leave_row(job)
 
 
@@ -71,7 +67,7 @@ def forget_effects(job: Job[DrillArgs]) -> None:
 @handler("drill_kill")
 def kill_worker(job: Job[DrillArgs]) -> None:
     """Takes its worker with it, `ms` later."""
-    wait(job.args.ms)
+    wait(job.args.ms, gate())
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -98,17 +94,5 @@ def exhaust_memory(job: Job[DrillArgs]) -> None:
 @handler("drill_compute")
 def compute(job: Job[DrillArgs]) -> None:
     """State: the row is there, after work in a render process."""
-    job.compute(wait, job.args.ms)
+    job.compute(wait, job.args.ms, gate())
     leave_row(job)
-
-
-def segfault() -> None:
-    """Read where nothing is."""
-    ctypes.string_at(0)
-
-
-def allocate() -> None:
-    """Keep ever more."""
-    kept = []
-    while True:
-        kept.append(bytearray(16_000_000))

@@ -21,8 +21,8 @@ def ended_workers(drill: Drill, number: int, *options: str) -> list[int]:
 def test_a_job_that_kills_its_worker_is_dead_after_three_and_takes_nobody_along(
     drill: Drill,
 ) -> None:
-    [killer] = drill.put(kind="drill_kill", ms=500)
-    neighbours = drill.put(7, ms=1500)
+    [killer] = drill.put(kind="drill_kill", ms=300)
+    neighbours = drill.put(7, ms=600)
     codes = ended_workers(drill, 1)
     while killer not in drill.dead():
         worker = drill.product.worker("one", renders=0)
@@ -40,7 +40,7 @@ def test_a_job_that_kills_its_worker_is_dead_after_three_and_takes_nobody_along(
 
 def test_two_killers_at_once_take_nobody_along(drill: Drill) -> None:
     killers = drill.put(2, kind="drill_kill", ms=300)
-    neighbours = drill.put(6, ms=1000)
+    neighbours = drill.put(6, ms=500)
     for _ in range(12):
         if len(drill.dead()) == 2:
             break

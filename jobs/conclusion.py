@@ -124,9 +124,9 @@ def move_to_processed(job: Job[Any], args: Mapping[str, int | str], worker: str,
 
 
 def _execute_prepared(statement: str, values: Sequence[Any]) -> int:
-    # What every job does: prepared, and in one round trip with the BEGIN that psycopg owes.
+    # What every job does is prepared once for each connection; Django never prepares.
     connection.ensure_connection()
-    with connection.wrap_database_errors, connection.connection.pipeline():
+    with connection.wrap_database_errors:
         cursor = psycopg.Cursor(connection.connection)
         cursor.execute(statement, values, prepare=True)
     return cursor.rowcount

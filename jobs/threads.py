@@ -1,14 +1,14 @@
 """The worker's threads, each with its own database connection.
 
-Jobs that take a millisecond run faster one after the other than side by side: eight threads of
-one interpreter spend more on handing over its lock than on the jobs (`make bench`). So a waiting
-job wakes a thread at once only if none is at work, and the loop wakes one for each that still
-waits SPREAD seconds later.
+Jobs that take a millisecond run faster on few threads than on many: threads of one interpreter
+spend more on handing over its lock than on the jobs (`make bench`). So a waiting job wakes a thread
+only while few have just begun one; behind slow jobs it never waits.
 """
 
 import asyncio
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +17,10 @@ from typing import Any
 from django.db import close_old_connections, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-SPREAD = 0.002
-"""Seconds that a job may wait for a thread that is at work (`make bench`)."""
+HOT_THREADS = 3
+"""Threads that have just begun a job, above which another waiting job wakes none (`make bench`)."""
+SPREAD = 0.01
+"""Seconds for which a thread counts as having just begun; so long may a job wait (`make bench`)."""
 
 
 class Threads:
@@ -31,12 +33,11 @@ class Threads:
         self._connections: list[BaseDatabaseWrapper] = []
         self._waiting: deque[Callable[[], None]] = deque()
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._at_work = 0
-        self._lock = threading.Lock()
+        self._began = [0.0] * slots
         self._spreading = False
         # Daemons: the interpreter must not wait for a job that never returns.
         self._slots = [
-            threading.Thread(target=self._serve, name=f"slot-{number}", daemon=True)
+            threading.Thread(target=self._serve, args=(number,), name=f"slot-{number}", daemon=True)
             for number in range(slots)
         ]
         for thread in self._slots:
@@ -47,38 +48,38 @@ class Threads:
     def run_job(self, work: Callable[[], None]) -> None:
         """Call `work`, which must not raise, in a slot's thread."""
         self._waiting.append(work)
-        if self._at_work == 0:
-            self._wakes.put(True)
-        if not self._spreading:
-            self._spread_later()
+        self._wake()
 
-    def _spread_later(self) -> None:
-        self._spreading = True
-        asyncio.get_running_loop().call_later(SPREAD, self._spread)
+    def _wake(self) -> None:
+        woken = self._wakes.qsize()
+        for _ in range(min(HOT_THREADS - self._hot(), len(self._waiting)) - woken):
+            self._wakes.put(True)
+        if self._waiting and not self._spreading:
+            self._spreading = True
+            asyncio.get_running_loop().call_later(SPREAD, self._spread)
+
+    def _hot(self) -> int:
+        since = time.monotonic() - SPREAD
+        return sum(began > since for began in self._began)
 
     def _spread(self) -> None:
         self._spreading = False
         if self._waiting:
-            self._wakes.put(True)
-            self._spread_later()
+            self._wake()
 
-    def _serve(self) -> None:
+    def _serve(self, number: int) -> None:
         self._adopt_connection()
         while self._wakes.get():
-            self._count(1)
             while work := self._next():
+                self._began[number] = time.monotonic()
                 work()
-            self._count(-1)
+            self._began[number] = 0.0
 
     def _next(self) -> Callable[[], None] | None:
         try:
             return self._waiting.popleft()
         except IndexError:
             return None
-
-    def _count(self, change: int) -> None:
-        with self._lock:
-            self._at_work += change
 
     async def look_up[R](self, function: Callable[..., R], *args: Any) -> R:
         """The answer of `function`, which asks the database. Raises what it raises."""

@@ -1,4 +1,4 @@
-"""What the worker's loop does beside reading: renew leases, measure itself, look for stuck jobs."""
+"""What a worker does beside reading: renews leases, says that it lives, looks for stuck jobs."""
 
 import asyncio
 import logging
@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 from django.conf import settings
 
-from . import metrics
+from . import metrics, processes
 from .errors import error_line
 from .failpoint import failpoint
 from .held import Held
 from .stream import StreamAway, WorkerStream
+from .threads import Threads
+from .waiting import is_refusal
 
 logger = logging.getLogger(__name__)
 TICK = 0.5
@@ -34,6 +36,22 @@ async def renew_leases(stream: WorkerStream, held: Held, others: Callable[[], li
         if number := held.give_up(lost):
             metrics.LEASES_LOST.inc(number)
             logger.warning("%d jobs in work were taken over by others", number)
+
+
+async def say_alive(threads: Threads, consumer: str, status: Callable[[], str]) -> None:
+    """Write down every HEARTBEAT seconds that this worker lives, for ever. Raises a refusal."""
+    answered = True
+    while True:
+        try:
+            await threads.look_up(processes.say_alive, "worker", consumer, status())
+            answered = True
+        except Exception as error:
+            if is_refusal(error):
+                raise
+            if answered:
+                logger.warning("PostgreSQL does not answer: %s", error_line(error))
+            answered = False
+        await asyncio.sleep(settings.JOBS["HEARTBEAT"])
 
 
 async def watch(held: Held, on_stuck: Callable[[], None]) -> None:

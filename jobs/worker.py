@@ -13,32 +13,28 @@ from django.conf import settings
 
 from . import conclusion, outage, outbox, processes
 from .acknowledger import Acknowledger
-from .backoff import Backoff
 from .consumer_name import ConsumerName
 from .errors import error_line
 from .failpoint import failpoint
 from .held import Held
-from .reclaim import Reclaim
+from .reading import Batch, Reading, ReadsHang
 from .runner import Outcome, Runner
 from .slot import Slot
 from .sorting import Sorter
-from .stream import Entry, NameLost, NoGroup, StreamAway, StreamHung, StreamRefused, WorkerStream
+from .stream import NameLost, NoGroup, StreamAway, WorkerStream
 from .threads import Threads
-from .watch import renew_leases, watch
+from .waiting import Waiting, is_refusal, new_backoff
+from .watch import renew_leases, say_alive, watch
 
 logger = logging.getLogger(__name__)
 READ_LIMIT = 10
 """Entries read at once at most (design §6)."""
-HUNG_LIMIT = 3
-"""Blocking reads in a row that may hang while the server answers PING (design §6)."""
-WAKE_AGAIN = 0.1
-"""Seconds between two tries to end a blocking read."""
-GATHER = 0.004
+GATHER = 0.001
 """Seconds that a busy worker lets slots gather before it reads, at most (`make bench`)."""
+LOOK_AGAIN = 0.1
+"""Seconds between two looks of a draining worker for what is due."""
 LAST_WORDS = 2.0
 """Seconds that a stopping worker gives its last acknowledgements."""
-SAY_AGAIN = 30.0
-"""Seconds between two lines of log about one outage."""
 
 
 class Exit(IntEnum):
@@ -51,10 +47,6 @@ class Exit(IntEnum):
     HUNG = 5
     NAME_TAKEN = 6
     REFUSED = 7
-
-
-def _backoff() -> Backoff:
-    return Backoff(settings.JOBS["BACKOFF_MIN"], settings.JOBS["BACKOFF_MAX"])
 
 
 class Worker:
@@ -73,27 +65,21 @@ class Worker:
         self._slots = slots
         self._grace = grace
         self._drains = drain
-        self._threads = Threads(slots)
-        self._name = ConsumerName(stream)
-        self._reclaim = Reclaim(stream)
-        self._acknowledger = Acknowledger(stream, _backoff())
-        self._held = Held(self._launch)
-        self._ended: deque[tuple[Slot, Outcome]] = deque()
-        self._collecting = False
-        self._backoff = _backoff()
-        self._cut_backoff = _backoff()
-        self._away_since: float | None = None
-        self._said_away_at = 0.0
-        self._hung = 0
-        self._unsorted: list[Entry] = []
-        self._redelivered = False
-        self._pending_after: str | None = "0"
-        self._reading = False
-        self._paused = False
-        self._claimed = False
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
-        self._wake_reader = asyncio.Event()
+        self._threads = Threads(slots)
+        self._held = Held(self._launch)
+        self._acknowledger = Acknowledger(stream, new_backoff())
+        self._name = ConsumerName(stream)
+        self._reading = Reading(stream, self._name, self._knows)
+        self._waiting = Waiting(self._probe, self._stopping)
+        self._backoff = new_backoff()
+        self._cut_backoff = new_backoff()
+        self._unsorted = Batch([], redelivered=False)
+        self._ended: deque[tuple[Slot, Outcome]] = deque()
+        self._collecting = False
+        self._paused = False
+        self._claimed = False
         self._exit = Exit.DRAINED
 
     @property
@@ -112,13 +98,13 @@ class Worker:
         self._exit = max(self._exit, reason)
         self._held.closed = True
         self._stopping.set()
-        self._stop_waiting()
+        self._look_up()
 
     def pause(self) -> None:
         """Read no more, finish what runs, and stay: a planned drain before a later stop."""
         logger.info("reads no more, %d held", len(self._held), extra={"action": "pause"})
         self._paused = True
-        self._stop_waiting()
+        self._look_up()
 
     def report(self) -> None:
         """Write down what every slot is doing."""
@@ -139,12 +125,14 @@ class Worker:
         await self._take_leave()
         return self._exit
 
+    # Helpers: what goes on beside the reading
+
     def _helpers(self) -> Iterable[Coroutine[Any, Any, None]]:
         yield self._name.hold()
         yield self._acknowledger.run()
-        yield self._end_blocking_reads()
-        yield self._say_alive()
-        yield renew_leases(self._stream, self._held, lambda: [entry.id for entry in self._unsorted])
+        yield self._reading.serve_interrupts()
+        yield say_alive(self._threads, self._stream.consumer, self._status)
+        yield renew_leases(self._stream, self._held, self._unsorted_ids)
         yield watch(self._held, lambda: self.stop(Exit.STUCK))
         if self._drains:
             yield self._stop_when_nothing_is_due()
@@ -161,15 +149,45 @@ class Worker:
 
     def _give_up(self, error: BaseException) -> None:
         if isinstance(error, NameLost):
-            logger.error("%s", error_line(error), extra={"action": "stop"})
-            return self.stop(Exit.NAME_TAKEN)
-        if _refused(error):
-            logger.error("refused by a server: %s", error_line(error), extra={"action": "stop"})
-            return self.stop(Exit.REFUSED)
-        logger.error("a part of the worker failed: %s", error_line(error), exc_info=error)
-        return self.stop(Exit.FAILED)
+            code = Exit.NAME_TAKEN
+        elif isinstance(error, ReadsHang):
+            code = Exit.HUNG
+        else:
+            code = Exit.REFUSED if is_refusal(error) else Exit.FAILED
+        what = "refused by a server" if code is Exit.REFUSED else "this worker ends"
+        trace = error if code is Exit.FAILED else None
+        logger.error("%s: %s", what, error_line(error), exc_info=trace, extra={"action": "stop"})
+        self.stop(code)
+
+    def _status(self) -> str:
+        status = f"{len(self._held)} of {self._slots} slots busy"
+        return f"{status}, reads no more" if self._paused else status
+
+    async def _stop_when_nothing_is_due(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            idle = not self._held and not self._unsorted_ids() and self._acknowledger.empty
+            with contextlib.suppress(Exception):  # an outage is waited out by the loop
+                if idle and not await self._threads.look_up(outbox.any_due):
+                    return self.stop()
 
     # Reading
+
+    async def _take_name(self) -> None:
+        deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
+        while not self.is_stopping:
+            try:
+                if await self._name.claim():
+                    self._claimed = True
+                    await self._stream.ensure_group()
+                    return
+                if time.monotonic() > deadline:
+                    raise NameLost(f"the name {self._stream.consumer} is taken by another worker")
+                await self._waiting.pause(settings.JOBS["NAME_TTL"] / 20)
+            except Exception as error:
+                if not isinstance(error, NameLost):
+                    deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
+                await self._after_error(error)
 
     async def _read_until_stopped(self) -> None:
         while not self.is_stopping:
@@ -183,14 +201,22 @@ class Worker:
     async def _turn(self) -> None:
         if self._held.interrupted:
             slot = self._held.interrupted[0]
-            await self._wait_out(f"{slot.kind.name}: {slot.error}", self._cut_backoff)
-        elif self._unsorted:
+            await self._waiting.out(f"{slot.kind.name}: {slot.error}", self._cut_backoff)
+            self._held.resume()
+        elif self._unsorted.entries:
             await self._admit()
-        elif self._reclaim.trimmed:
-            await self._threads.look_up(conclusion.make_due_again, self._reclaim.trimmed)
-            self._reclaim.trimmed = []
+        elif self._reading.trimmed:
+            await self._threads.look_up(conclusion.make_due_again, self._reading.trimmed)
+            self._reading.trimmed.clear()
+        elif (free := await self._free_slots()) == 0 or self._paused:
+            # XREADGROUP takes COUNT 0 to mean without limit: with no free slot nothing is sent.
+            self._changed.clear()
+            await self._changed.wait()
         else:
-            await self._read(min(READ_LIMIT, await self._free_slots()))
+            self._unsorted = await self._reading.some(min(READ_LIMIT, free))
+            self._waiting.over()
+            if self._unsorted.entries:
+                failpoint("worker.read")
 
     async def _free_slots(self) -> int:
         # Short jobs free more slots within moments: one read and one look-up for several.
@@ -198,53 +224,17 @@ class Worker:
             await asyncio.sleep(GATHER)
         return self._slots - len(self._held)
 
-    async def _read(self, count: int) -> None:
-        await self._name.ensure()
-        if count == 0 or self._paused:
-            # XREADGROUP takes COUNT 0 to mean without limit: with no free slot nothing is sent.
-            self._changed.clear()
-            await self._changed.wait()
-        elif self._pending_after is not None:
-            await self._read_pending(self._pending_after, count)
-        elif self._reclaim.due:
-            # Before new entries: under backlog it would never find a free slot.
-            self._take(await self._reclaim.step(count), redelivered=True)
-            failpoint("worker.reclaimed")
-        else:
-            self._take(await self._read_new(count), redelivered=False)
-            self._say_back()
-
-    async def _read_pending(self, after: str, count: int) -> None:
-        entries = await self._stream.read_pending(after, count)
-        self._take(entries, redelivered=True)
-        self._pending_after = entries[-1].id if entries else None
-
-    async def _read_new(self, count: int) -> list[Entry]:
-        self._reading = True
-        try:
-            entries = await self._stream.read_new(count)
-        except BaseException:
-            # What a lost answer held was delivered: only the pending list knows of it now.
-            self._pending_after = "0"
-            raise
-        finally:
-            self._reading = False
-        self._hung = 0
-        return entries
-
-    def _take(self, entries: list[Entry], redelivered: bool) -> None:
-        self._unsorted = [entry for entry in entries if not self._knows(entry.id)]
-        self._redelivered = redelivered
-        if self._unsorted:
-            failpoint("worker.read")
-
     def _knows(self, entry_id: str) -> bool:
         return entry_id in self._held or entry_id in self._acknowledger
 
+    def _unsorted_ids(self) -> list[str]:
+        return [entry.id for entry in self._unsorted.entries]
+
     async def _admit(self) -> None:
-        found = await self._threads.look_up(self._sorter.sort, self._unsorted, self._redelivered)
+        batch = self._unsorted
+        found = await self._threads.look_up(self._sorter.sort, batch.entries, batch.redelivered)
         failpoint("worker.sorted")
-        self._unsorted = []
+        self._unsorted = Batch([], redelivered=False)
         self._acknowledger.settle(found.concluded)
         for slot in found.runnable:
             self._held.admit(slot)
@@ -270,128 +260,33 @@ class Worker:
                 self._cut_backoff.reset()
                 self._acknowledger.settle([slot.entry.id])
         if self._held.interrupted:
-            self._stop_waiting()
+            self._look_up()
         self._changed.set()
+
+    def _look_up(self) -> None:
+        """Something happened that a loop must see which waits for a slot or an entry."""
+        self._changed.set()
+        self._reading.interrupt()
 
     # Outages
 
+    async def _probe(self) -> None:
+        await self._stream.ping()
+        await self._threads.look_up(processes.ask_database)
+
     async def _after_error(self, error: Exception) -> None:
-        if isinstance(error, NameLost) or _refused(error):
+        if isinstance(error, NameLost | ReadsHang) or is_refusal(error):
             return self._give_up(error)
-        if isinstance(error, StreamHung) and await self._is_hung():
-            logger.error("%d blocking reads hung, PING is answered", HUNG_LIMIT)
-            return self.stop(Exit.HUNG)
-        if isinstance(error, NoGroup):
-            await self._make_group()
-        elif not outage.is_outage(error):
+        if not outage.is_outage(error):
             logger.error("the loop failed: %s", error_line(error), exc_info=error)
-        return await self._wait_out(error_line(error), self._backoff)
-
-    async def _is_hung(self) -> bool:
-        with contextlib.suppress(StreamAway):
-            await self._stream.ping()
-            self._hung += 1
-        return self._hung >= HUNG_LIMIT
-
-    async def _make_group(self) -> None:
         try:
-            await self._stream.ensure_group()
-            self._pending_after = "0"
-        except StreamRefused as error:
-            self._give_up(error)
-        except StreamAway as error:
-            logger.debug("no group yet: %s", error_line(error))
-
-    async def _wait_out(self, reason: str, backoff: Backoff) -> None:
-        """Read nothing until both servers answer, then run again what the outage cut."""
-        self._say_away(reason)
-        while not self.is_stopping:
-            await self._pause_for(backoff.pause())
-            try:
-                await self._stream.ping()
-                await self._threads.look_up(processes.ask_database)
-            except Exception as error:
-                if _refused(error):
-                    return self._give_up(error)
-                self._say_away(error_line(error))
-            else:
-                break
-        return self._held.resume()
-
-    def _say_away(self, reason: str) -> None:
-        now = time.monotonic()
-        if self._away_since is None or now - self._said_away_at > SAY_AGAIN:
-            self._said_away_at = now
-            logger.warning("reads nothing for now: %s", reason, extra={"action": "back off"})
-        self._away_since = self._away_since or now
-
-    def _say_back(self) -> None:
-        if self._away_since is not None:
-            seconds = time.monotonic() - self._away_since
-            logger.info("reads again after %.1f s", seconds, extra={"action": "back"})
-            self._away_since = None
-
-    async def _pause_for(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-
-    # Helpers
-
-    async def _take_name(self) -> None:
-        deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
-        while not self.is_stopping:
-            try:
-                if await self._name.claim():
-                    self._claimed = True
-                    await self._stream.ensure_group()
-                    return
-                if time.monotonic() > deadline:
-                    raise NameLost(f"the name {self._stream.consumer} is taken by another worker")
-                await self._pause_for(settings.JOBS["NAME_TTL"] / 20)
-            except Exception as error:
-                if not isinstance(error, NameLost):
-                    deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
-                await self._after_error(error)
-
-    def _stop_waiting(self) -> None:
-        self._changed.set()
-        self._wake_reader.set()
-
-    async def _end_blocking_reads(self) -> None:
-        while True:
-            await self._wake_reader.wait()
-            self._wake_reader.clear()
-            # Again and again: the first may overtake the read that it is to end.
-            while self._reading and (self.is_stopping or self._paused or self._held.interrupted):
-                with contextlib.suppress(StreamAway, StreamRefused):
-                    await self._stream.wake_reader()
-                await asyncio.sleep(WAKE_AGAIN)
-
-    async def _say_alive(self) -> None:
-        answered = True
-        while True:
-            status = f"{len(self._held)} of {self._slots} slots busy"
-            status += ", reads no more" if self._paused else ""
-            try:
-                await self._threads.look_up(
-                    processes.say_alive, "worker", self._stream.consumer, status
-                )
-                answered = True
-            except Exception as error:
-                if _refused(error):
-                    raise
-                if answered:
-                    logger.warning("PostgreSQL does not answer: %s", error_line(error))
-                answered = False
-            await asyncio.sleep(settings.JOBS["HEARTBEAT"])
-
-    async def _stop_when_nothing_is_due(self) -> None:
-        while True:
-            await asyncio.sleep(WAKE_AGAIN)
-            idle = not self._held and not self._unsorted and self._acknowledger.empty
-            with contextlib.suppress(Exception):  # an outage is waited out by the loop
-                if idle and not await self._threads.look_up(outbox.any_due):
-                    return self.stop()
+            if isinstance(error, NoGroup):
+                with contextlib.suppress(StreamAway):
+                    await self._reading.make_group()
+            await self._waiting.out(error_line(error), self._backoff)
+        except Exception as refusal:
+            self._give_up(refusal)
+        return None
 
     # The end
 
@@ -402,18 +297,17 @@ class Worker:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), min(left, 1.0))
         await self._acknowledger.flush(LAST_WORDS)
-        if self._held.left() or self._unsorted:
-            await self._hand_back()
+        if self._held.left() or self._unsorted.entries:
+            await self._hand_back(self._held.left())
 
-    async def _hand_back(self) -> None:
-        left = self._held.left()
-        logger.warning("%d jobs handed back unfinished", len(left) + len(self._unsorted))
+    async def _hand_back(self, left: list[Slot]) -> None:
+        entry_ids = [slot.entry.id for slot in left] + self._unsorted_ids()
+        logger.warning("%d jobs handed back unfinished", len(entry_ids))
         self._exit = max(self._exit, Exit.UNFINISHED)
         started = [slot.outbox_id for slot in left if slot.start_noted and not slot.stuck]
         with contextlib.suppress(Exception):  # counted once too often: at worst dead too early
             if started:
                 await self._threads.look_up(conclusion.take_back_starts, started)
-        entry_ids = [slot.entry.id for slot in left] + [entry.id for entry in self._unsorted]
         with contextlib.suppress(Exception):  # they are reclaimed when their lease is over
             await self._stream.hand_back(entry_ids)
         failpoint("worker.handed_back")
@@ -431,7 +325,3 @@ class Worker:
         else:
             await asyncio.to_thread(self._threads.close)
         logger.info("left: %s", self._exit.name.lower(), extra={"action": "stop"})
-
-
-def _refused(error: BaseException) -> bool:
-    return isinstance(error, StreamRefused) or outage.is_refusal(error)

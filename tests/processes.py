@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -150,13 +150,19 @@ class Product:
         """A relay."""
         return self._start("relay", "manage.py", "relay", **environment)
 
-    def worker(
-        self, name: str = "worker-1", *options: str, renders: int = 1, **environment: str
+    def worker(self, name: str = "worker-1", *options: str, **environment: str) -> Process:
+        """A worker with one render process."""
+        return self._worker(name, "1", options, environment)
+
+    def plain_worker(self, name: str, *options: str, **environment: str) -> Process:
+        """A worker without render processes, which starts sooner."""
+        return self._worker(name, "0", options, environment)
+
+    def _worker(
+        self, name: str, renders: str, options: Sequence[str], environment: Mapping[str, str]
     ) -> Process:
-        """A worker with so many render processes."""
-        processes = ("--render-processes", str(renders))
-        command = ("manage.py", "runworker", "--name", name, *processes, *options)
-        return self._start(name, *command, **environment)
+        command = ("manage.py", "runworker", "--name", name, "--render-processes", renders)
+        return self._start(name, *command, *options, **environment)
 
     def web(self, port: int, **environment: str) -> Process:
         """gunicorn with one process and four threads, answering when this returns."""

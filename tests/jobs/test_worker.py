@@ -218,7 +218,7 @@ NO_JOBS: dict[str, tuple[dict[Any, Any], str]] = {
 
 @pytest.mark.parametrize("name", NO_JOBS)
 def test_an_entry_that_is_no_job_is_refused_and_its_neighbours_are_done(
-    name: str, gate: Gate, stream: RelayStream, redis: redis_client.Redis
+    name: str, gate: Gate, stream: RelayStream, redis: Any
 ) -> None:
     fields, reason = NO_JOBS[name]
     gate.open.set()

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from jobs.models import OutboxRow, ProcessedJob
 from jobs.outbox import enqueue
-from stagedoor.embedded import ServerFailed
+from stagedoor.embedded import RedisServer, ServerFailed
 from tests import servers
 from tests.books import books_are_in_order
 from tests.drill.handlers import TABLE
@@ -21,7 +21,7 @@ from tests.processes import Product, duration, wait_for
 @pytest.fixture(params=["valkey", "redis"], autouse=True)
 def stream_server(
     request: pytest.FixtureRequest, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[servers.RedisServer]:
+) -> Iterator[RedisServer]:
     """The server that carries the stream; the test may kill it and start it again."""
     if request.param == "redis":
         folder = Path(servers.REDIS.folder).parent
@@ -38,7 +38,7 @@ def stream_server(
 
 
 @pytest.fixture(autouse=True)
-def _effects(transactional_db: None, stream_server: servers.RedisServer) -> Iterator[None]:
+def _effects(transactional_db: None, stream_server: RedisServer) -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute(TABLE)
         cursor.execute("TRUNCATE drill_effect")
@@ -50,7 +50,7 @@ def _effects(transactional_db: None, stream_server: servers.RedisServer) -> Iter
 class Drill:
     """Puts jobs of the drill kinds on their way and looks at what became of them."""
 
-    def __init__(self, product: Product, redis: redis_client.Redis, gate: Path) -> None:
+    def __init__(self, product: Product, redis: Any, gate: Path) -> None:
         self.product = product
         self.redis = redis
         self._gate = gate
@@ -116,7 +116,7 @@ class Drill:
 
 @pytest.fixture
 def drill(
-    stream_server: servers.RedisServer, product: Product, redis: redis_client.Redis,
+    stream_server: RedisServer, product: Product, redis: redis_client.Redis,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> Drill:  # fmt: skip
     """Jobs of the drill kinds, on the server at hand, with a relay at work."""

@@ -49,7 +49,7 @@ def test_a_server_that_restarts_in_mid_job_costs_no_attempt_and_no_flood_of_line
     kill: Callable[[], None], start: Callable[[], None], drill: Drill
 ) -> None:
     jobs = drill.put(8, ms=60_000)
-    worker = drill.product.worker("one", renders=0)
+    worker = drill.product.plain_worker("one")
     worker.wait_until_it_runs("drill_row", 8)
     lines, began = worker.log().count("\n"), time.monotonic()
     kill()
@@ -75,7 +75,7 @@ def make_due_what_redis_forgot(drill: Drill) -> None:
 
 def test_every_database_session_ended_in_mid_job(drill: Drill) -> None:
     jobs = drill.put(8, ms=60_000)
-    worker = drill.product.worker("one", renders=0)
+    worker = drill.product.plain_worker("one")
     worker.wait_until_it_runs("drill_row", 8)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -89,7 +89,7 @@ def test_every_database_session_ended_in_mid_job(drill: Drill) -> None:
 
 
 def test_every_connection_killed_twenty_times_while_jobs_flow(drill: Drill) -> None:
-    worker = drill.product.worker("one", renders=0)
+    worker = drill.product.plain_worker("one")
     worker.wait_until_said("is ready")
     jobs: list[int] = []
     for _ in range(20):
@@ -104,7 +104,7 @@ def test_every_connection_killed_twenty_times_while_jobs_flow(drill: Drill) -> N
 
 @pytest.mark.parametrize("loss", ["FLUSHALL", "DEL jobs", "XGROUP DESTROY jobs workers"])
 def test_a_stream_lost_under_a_blocked_read(loss: str, drill: Drill) -> None:
-    worker = drill.product.worker("one", renders=0)
+    worker = drill.product.plain_worker("one")
     worker.wait_until_said("is ready")
     for _ in range(3):
         wait_for(lambda: reader_is_blocked(drill), "a blocked read")
@@ -124,7 +124,7 @@ def proxied(drill: Drill) -> Proxy:
 def test_a_connection_that_goes_silent_ends_the_worker_or_is_left_behind(drill: Drill) -> None:
     """Half-open: nothing fails, nothing comes. All of it silent is an outage, waited out."""
     with proxied(drill) as proxy:
-        worker = drill.product.worker("one", renders=0, REDIS_URL=proxy.url(servers.REDIS.url(0)))
+        worker = drill.product.plain_worker("one", REDIS_URL=proxy.url(servers.REDIS.url(0)))
         worker.wait_until_said("is ready")
         before = drill.put(3)
         wait_for(lambda: drill.effects() == before, "the first jobs")
@@ -140,21 +140,21 @@ def test_a_connection_that_goes_silent_ends_the_worker_or_is_left_behind(drill: 
 def test_blocking_reads_that_hang_while_the_server_answers_end_the_worker(drill: Drill) -> None:
     """CLIENT PAUSE would stop PING too: only connections that block are led into silence."""
     with proxied(drill) as proxy:
-        worker = drill.product.worker("one", renders=0, REDIS_URL=proxy.url(servers.REDIS.url(0)))
+        worker = drill.product.plain_worker("one", REDIS_URL=proxy.url(servers.REDIS.url(0)))
         worker.wait_until_said("is ready")
         proxy.silence_blocking_reads()
         patience = 4 * (duration("BLOCK") + duration("HUNG_AFTER")) + 20
         assert worker.ended(patience) == Exit.HUNG
         assert worker.said("3 blocking reads hung, PING is answered")
     jobs = drill.put(3)
-    drill.product.worker("one", renders=0)
+    drill.product.plain_worker("one")
     drill.all_done_once(jobs)
 
 
 def test_half_a_second_more_for_every_call_is_an_outage_and_passes(drill: Drill) -> None:
     """Calls time out after 100 ms, their outcome unknown: nothing is lost, nothing doubled."""
     with proxied(drill) as proxy:
-        worker = drill.product.worker("one", renders=0, REDIS_URL=proxy.url(servers.REDIS.url(0)))
+        worker = drill.product.plain_worker("one", REDIS_URL=proxy.url(servers.REDIS.url(0)))
         worker.wait_until_said("is ready")
         jobs = drill.put(20, ms=20)
         wait_for(lambda: drill.effects(), "the first jobs")

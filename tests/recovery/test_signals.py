@@ -15,67 +15,67 @@ GRACE, SHORT_JOB, LONG_JOB = (30, 10_000, 120_000) if SHIPPED else (4, 1_000, 20
 def test_within_the_grace_all_is_finished(drill: Drill) -> None:
     jobs = drill.put(8, ms=SHORT_JOB)
     more = drill.put(8)
-    worker = drill.product.worker("one", "--grace", str(GRACE), renders=0)
+    worker = drill.product.plain_worker("one", "--grace", str(GRACE))
     worker.wait_until_it_runs("drill_row", 8)
     assert worker.stop() == Exit.DRAINED
     assert drill.effects() == jobs
     assert drill.pending() == 0
-    drill.product.worker("two", renders=0)
+    drill.product.plain_worker("two")
     drill.all_done_once(jobs + more)
 
 
 def test_what_outlasts_the_grace_is_handed_back_and_runs_elsewhere_at_once(drill: Drill) -> None:
     jobs = drill.put(8, ms=LONG_JOB)
-    worker = drill.product.worker("one", "--grace", "1", renders=0)
+    worker = drill.product.plain_worker("one", "--grace", "1")
     worker.wait_until_it_runs("drill_row", 8)
     assert worker.stop() == Exit.UNFINISHED
     assert worker.said("8 jobs handed back unfinished")
     idle = [entry["time_since_delivered"] for entry in pending_entries(drill)]
     assert len(idle) == 8
     drill.open_gate()
-    drill.product.worker("two", renders=0)
+    drill.product.plain_worker("two")
     drill.all_done_once(jobs)
 
 
 def test_what_was_read_and_never_started_is_handed_back_uncounted(drill: Drill) -> None:
     """Suspects wait for each other: at the end one runs, seven have only been read."""
     jobs = drill.put(8, ms=LONG_JOB)
-    dead = drill.product.worker("one", renders=0)
+    dead = drill.product.plain_worker("one")
     dead.wait_until_it_runs("drill_row", 8)
     dead.kill()
-    worker = drill.product.worker("one", "--grace", "1", renders=0)
+    worker = drill.product.plain_worker("one", "--grace", "1")
     worker.wait_until_it_runs("drill_row", 1)
     wait_for(lambda: sum(drill.starts(job) for job in jobs) == 1, "one noted start")
     assert worker.stop() == Exit.UNFINISHED
     assert {drill.starts(job) for job in jobs} == {0}
     drill.open_gate()
-    drill.product.worker("two", renders=0)
+    drill.product.plain_worker("two")
     drill.all_done_once(jobs)
 
 
 def test_a_second_signal_leaves_at_once(drill: Drill) -> None:
     jobs = drill.put(3, ms=LONG_JOB)
-    worker = drill.product.worker("one", "--grace", "600", renders=0)
+    worker = drill.product.plain_worker("one", "--grace", "600")
     worker.wait_until_it_runs("drill_row", 3)
     worker.signal(signal.SIGINT)
     worker.wait_until_said("stopping, 3 running")
     worker.signal(signal.SIGTERM)
     assert worker.ended(5) == Exit.UNFINISHED
     drill.open_gate()
-    drill.product.worker("one", renders=0)
+    drill.product.plain_worker("one")
     drill.all_done_once(jobs)
 
 
 def test_usr1_reads_no_more_and_stays(drill: Drill) -> None:
     jobs = drill.put(2, ms=60_000)
-    worker = drill.product.worker("one", renders=0)
+    worker = drill.product.plain_worker("one")
     worker.wait_until_it_runs("drill_row", 2)
     worker.signal(signal.SIGUSR1)
     worker.wait_until_said("reads no more, 2 held")
     later = drill.put(3)
     drill.open_gate()
     wait_for(lambda: drill.effects() == jobs, "what ran is finished")
-    other = drill.product.worker("two", renders=0)
+    other = drill.product.plain_worker("two")
     drill.all_done_once(jobs + later)
     assert other.said("drill_row done", times=3)
     assert worker.popen.poll() is None
@@ -84,7 +84,7 @@ def test_usr1_reads_no_more_and_stays(drill: Drill) -> None:
 
 def test_usr2_says_what_every_slot_is_doing(drill: Drill) -> None:
     [job] = drill.put(ms=60_000)
-    worker = drill.product.worker("one", renders=0)
+    worker = drill.product.plain_worker("one")
     worker.wait_until_it_runs("drill_row")
     assert worker.said(f"drill_row, outbox row {job}, held for")
     assert worker.said("in write_row")
@@ -92,9 +92,9 @@ def test_usr2_says_what_every_slot_is_doing(drill: Drill) -> None:
 
 def test_drain_leaves_once_nothing_is_due(drill: Drill) -> None:
     jobs = drill.put(30, ms=10)
-    assert drill.product.worker("one", "--drain", renders=0).ended() == Exit.DRAINED
+    assert drill.product.plain_worker("one", "--drain").ended() == Exit.DRAINED
     drill.all_done_once(jobs)
-    assert drill.product.worker("one", "--drain", renders=0).ended() == Exit.DRAINED
+    assert drill.product.plain_worker("one", "--drain").ended() == Exit.DRAINED
 
 
 @pytest.mark.parametrize("grace", ["26", "30"])
@@ -106,5 +106,5 @@ def test_a_grace_that_the_service_manager_would_cut_is_refused(drill: Drill, gra
 
 def pending_entries(drill: Drill) -> list[dict[str, int]]:
     """What XPENDING says of each pending entry."""
-    found: list[dict[str, int]] = drill.redis.xpending_range("jobs", "workers", "-", "+", 100)  # type: ignore[assignment]
+    found: list[dict[str, int]] = drill.redis.xpending_range("jobs", "workers", "-", "+", 100)
     return found

@@ -15,22 +15,22 @@ from tickets.models import Delivery
 def test_a_slow_job_is_not_robbed(drill: Drill) -> None:
     """It runs for more than two leases beside a worker that looks for stale ones."""
     jobs = drill.put(2, ms=int(2.5 * 1000 * duration("LEASE")))
-    slow = drill.product.worker("slow", renders=0)
+    slow = drill.product.plain_worker("slow")
     slow.wait_until_it_runs("drill_row", 2)
-    other = drill.product.worker("other", renders=0)
+    other = drill.product.plain_worker("other")
     drill.all_done_once(jobs)
     assert not other.said("drill_row")
 
 
 def test_a_dead_workers_jobs_run_elsewhere_in_time_also_under_backlog(drill: Drill) -> None:
     stale = drill.put(3, ms=60_000)
-    dead = drill.product.worker("dead", renders=0)
+    dead = drill.product.plain_worker("dead")
     dead.wait_until_it_runs("drill_row", 3)
     dead.kill()
     killed = time.monotonic()
     drill.open_gate()
     backlog = drill.put(300)
-    drill.product.worker("alive", "--slots", "1", renders=0)
+    drill.product.plain_worker("alive", "--slots", "1")
     wait_for(lambda: set(stale) <= set(drill.effects()), "the dead one's jobs", drill.takeover + 30)
     assert time.monotonic() - killed < drill.takeover + 5
     drill.all_done_once(stale + backlog)
@@ -39,13 +39,13 @@ def test_a_dead_workers_jobs_run_elsewhere_in_time_also_under_backlog(drill: Dri
 def test_many_healthy_pending_entries_do_not_hide_a_stale_one(drill: Drill) -> None:
     """XAUTOCLAIM looks at ten entries for each that it may take: the cursor is followed."""
     healthy = drill.put(100, ms=60_000)
-    holder = drill.product.worker("holder", "--slots", "100", renders=0)
+    holder = drill.product.plain_worker("holder", "--slots", "100")
     holder.wait_until_it_runs("drill_row", 100)
     [stale] = drill.put(ms=60_000)
-    dead = drill.product.worker("dead", renders=0)
+    dead = drill.product.plain_worker("dead")
     dead.wait_until_it_runs("drill_row")
     dead.kill()
-    drill.product.worker("alive", "--slots", "1", renders=0).wait_until_it_runs("drill_row")
+    drill.product.plain_worker("alive", "--slots", "1").wait_until_it_runs("drill_row")
     drill.open_gate()
     drill.all_done_once([*healthy, stale])
 
@@ -73,9 +73,9 @@ def test_a_stopped_worker_loses_its_jobs_and_wakes_without_harm(
 
 def test_a_second_worker_of_one_name_leaves_and_robs_nothing(drill: Drill) -> None:
     jobs = drill.put(3, ms=60_000)
-    first = drill.product.worker("same", renders=0)
+    first = drill.product.plain_worker("same")
     first.wait_until_it_runs("drill_row", 3)
-    second = drill.product.worker("same", renders=0)
+    second = drill.product.plain_worker("same")
     assert second.ended() == Exit.NAME_TAKEN
     assert second.said("the name same is taken by another worker")
     drill.open_gate()
@@ -85,11 +85,11 @@ def test_a_second_worker_of_one_name_leaves_and_robs_nothing(drill: Drill) -> No
 
 def test_a_worker_that_finds_another_under_its_name_leaves(drill: Drill) -> None:
     jobs = drill.put(3, ms=60_000)
-    robbed = drill.product.worker("same", "--grace", "1", renders=0)
+    robbed = drill.product.plain_worker("same", "--grace", "1")
     robbed.wait_until_it_runs("drill_row", 3)
     robbed.signal(signal.SIGSTOP)
     wait_for(lambda: not drill.redis.exists("jobs:consumer:same"), "the name to expire")
-    heir = drill.product.worker("same", renders=0)
+    heir = drill.product.plain_worker("same")
     heir.wait_until_said("is ready")
     robbed.signal(signal.SIGCONT)
     assert robbed.ended() == Exit.NAME_TAKEN
@@ -98,7 +98,7 @@ def test_a_worker_that_finds_another_under_its_name_leaves(drill: Drill) -> None
 
 
 def test_two_names_on_one_host_share_the_work(drill: Drill) -> None:
-    workers = [drill.product.worker(name, renders=0) for name in ("one", "two")]
+    workers = [drill.product.plain_worker(name) for name in ("one", "two")]
     for worker in workers:
         worker.wait_until_said("is ready")
     jobs = drill.put(40, ms=50)

@@ -21,7 +21,7 @@ THROW_AWAY = DATABASE_URL=postgres://stagedoor:x@127.0.0.1:1/stagedoor \
 PRODUCTION = DJANGO_SETTINGS_MODULE=stagedoor.settings.production $(THROW_AWAY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench manage lock clean
+.PHONY: help setup run test chaos lint bench manage lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -34,6 +34,9 @@ run: setup ## run the whole product; PORT=8000 and VAR_DIR=var choose where
 
 test: setup ## run the tests on private servers; ARGS="-k name" chooses
 	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL $(PY) -m pytest $(ARGS)
+
+chaos: setup ## the recovery tests with the shipped durations, for an hour or two; ARGS="-k name" chooses
+	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL CHAOS=1 $(PY) -m pytest tests/recovery $(ARGS)
 
 lint: setup ## format, style, imports, types, migrations, deployment checks
 	$(PY) -m ruff format --check .

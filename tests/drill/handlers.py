@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from dataclasses import dataclass
 
 from django.db import connection
@@ -15,6 +16,10 @@ from .work import allocate, segfault, wait
 
 TABLE = "CREATE TABLE IF NOT EXISTS drill_effect (outbox_id bigint, number bigint)"
 """Without a key on purpose: an effect that happens twice must show."""
+
+
+PATIENT = Policy(timeout=600)
+"""For jobs that sleep for several leases, also for those of 60 s."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ def leave_row(job: Job[DrillArgs]) -> None:
         )
 
 
-@handler("drill_row")
+@handler("drill_row", policy=PATIENT)
 def write_row(job: Job[DrillArgs]) -> None:
     """State: the row is there."""
     wait(job.args.ms, gate())
@@ -77,6 +82,15 @@ def hang(job: Job[DrillArgs]) -> None:
     threading.Event().wait()
 
 
+@handler("drill_spin", policy=PATIENT)
+def spin(job: Job[DrillArgs]) -> None:
+    """State: the row is there, after so many milliseconds of nothing but the interpreter."""
+    deadline = time.monotonic() + job.args.ms / 1000
+    while time.monotonic() < deadline:
+        pass
+    leave_row(job)
+
+
 @handler("drill_segfault")
 def crash_process(job: Job[DrillArgs]) -> None:
     """Takes its render process with it."""
@@ -91,7 +105,7 @@ def exhaust_memory(job: Job[DrillArgs]) -> None:
     leave_row(job)
 
 
-@handler("drill_compute")
+@handler("drill_compute", policy=PATIENT)
 def compute(job: Job[DrillArgs]) -> None:
     """State: the row is there, after work in a render process."""
     job.compute(wait, job.args.ms, gate())

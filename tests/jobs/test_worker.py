@@ -273,6 +273,28 @@ def test_an_entry_whose_row_is_dead_or_waits_is_acknowledged_and_not_run(
     assert OutboxRow.objects.exists()
 
 
+def test_stopping_while_an_entry_is_handed_over_loses_nothing(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+) -> None:
+    """The stop meets the blocked read just as it is given an entry, each time a little later."""
+    gate.open.set()
+    for delay in range(24):
+        with working(grace=5) as worker:
+            wait_for(lambda: reader_is_blocked(redis), "a blocked reader")
+            stop = threading.Timer(delay / 4000, worker.ask_to_stop)
+            put()
+            stop.start()
+            relay.step(stream, 500)
+            assert worker.ended() in (Exit.DRAINED, Exit.UNFINISHED)
+            stop.join()
+        unread = int(redis.xinfo_groups("jobs")[0]["lag"])
+        assert ProcessedJob.objects.count() + pending(redis) + unread == delay + 1
+        with working():
+            wait_for(lambda d=delay: ProcessedJob.objects.count() == d + 1, "the job done")  # type: ignore[misc]
+            wait_for(lambda: pending(redis) == 0, "the job acknowledged")
+    assert set(ProcessedJob.objects.values_list("attempts", flat=True)) == {0}
+
+
 def test_a_second_worker_of_one_name_is_refused_and_robs_nothing(
     gate: Gate, stream: RelayStream, redis: redis_client.Redis
 ) -> None:

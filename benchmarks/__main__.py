@@ -1,26 +1,25 @@
 """`python -m benchmarks`: measure, print ratios first, keep JSON under `results/`."""
 
-import argparse
 import contextlib
 import importlib
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 import django
 import psycopg
 import redis
 
+from .options import PARTS, Options, parse
 from .place import NotReady, Place, private_place
 from .report import Result, keep, show, versions
-
-PARTS = ("orders", "renders", "jobs")
 
 
 def main() -> int:
     """Run the chosen parts on servers of their own; returns the exit code."""
-    options = _options()
+    options = parse(__doc__)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         with private_place() as place:
@@ -39,20 +38,6 @@ def main() -> int:
     return 0
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--only", action="append", choices=PARTS, help="may be repeated")
-    parser.add_argument("--rounds", type=int, default=5, help="of each part; default 5")
-    parser.add_argument(
-        "--seconds", type=float, default=6, help="about, a side and round; default 6"
-    )
-    options = parser.parse_args()
-    options.only = options.only or PARTS
-    if options.rounds < 1 or options.seconds <= 0:
-        parser.error("rounds and seconds must be positive")
-    return options
-
-
 def _set_up(place: Place) -> None:
     os.environ |= place.environment()
     django.setup()
@@ -61,13 +46,15 @@ def _set_up(place: Place) -> None:
     call_command("migrate", verbosity=0)
 
 
-def _run(part: str, place: Place, options: argparse.Namespace) -> list[Result]:
-    print(f"{part} …", flush=True)
+def _run(part: str, place: Place, options: Options) -> list[Result]:
+    print(f"{part} … ", end="", flush=True)
+    started = time.monotonic()
     # Only now: its models need Django's set-up, and that needs the servers.
     module: Any = importlib.import_module(f"benchmarks.{part}")
-    results: list[Result] = module.measure(place, options.rounds, options.seconds)
+    results: list[Result] = module.measure(place, options)
+    print(f"{time.monotonic() - started:.0f} s", flush=True)
     for result in results:
-        keep(result, {"rounds": options.rounds, "seconds": options.seconds}, _versions(place))
+        keep(result, options.as_json(), _versions(place))
     return results
 
 

@@ -1,7 +1,6 @@
 """`POST /orders/` at a fixed rate beside a bare view with the same SQL, in the same processes."""
 
 import contextlib
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,15 +13,15 @@ from tickets.models import TicketFile
 from .abba import alternate
 from .buyers import event_on_sale, filled_form
 from .load import Answer, post_all
+from .options import Options
 from .place import Place, wait_until
-from .report import Result, Series, quotients
+from .report import PERCENTILES, Result, Series, percentile_of, quotients
 from .timing import ALONE
 
 RATE = 50
 """Orders a second."""
 SHOP, BARE, STRICT = "the shop", "bare view", "bare view without middleware"
 PATHS = {SHOP: "/orders/", BARE: "/bench/bare/", STRICT: ALONE}
-PERCENTILES = (50, 95, 99)
 MOST_P95_MS = 90.0
 
 
@@ -42,20 +41,15 @@ class Round:
         return percentile_of([answer.wall for answer in self.answers], percentile)
 
 
-def percentile_of(numbers: Sequence[float], percentile: int) -> float:
-    """The `percentile`-th of 99 cuts."""
-    return statistics.quantiles(numbers, n=100, method="inclusive")[percentile - 1]
-
-
-def measure(place: Place, rounds: int, seconds: float) -> list[Result]:
+def measure(place: Place, options: Options) -> list[Result]:
     """Quiet, then with relay and worker rendering the backlog of the quiet part and what comes."""
     kind = event_on_sale()
     with place.web() as port:
         _one_side(port, kind, PATHS[SHOP], 2)  # warm
         _one_side(port, kind, PATHS[BARE], 2)
-        quiet = _all_sides(port, kind, rounds, seconds)
+        quiet = _all_sides(port, kind, options.rounds, options.seconds)
         with _rendering(place):
-            busy = _all_sides(port, kind, rounds, seconds)
+            busy = _all_sides(port, kind, options.rounds, options.seconds)
     return [_result("orders", "quiet", quiet), _result("orders-while-rendering", "busy", busy)]
 
 

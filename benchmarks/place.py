@@ -58,21 +58,25 @@ class Place:
             yield port
 
     @contextlib.contextmanager
-    def command(self, *words: str) -> Iterator[None]:
-        """A management command in a process of its own, ended by SIGTERM."""
-        with self._process(words[0], str(ROOT / "manage.py"), *words):
-            yield
+    def command(self, *words: str) -> Iterator[int]:
+        """A management command in a process of its own, ended by SIGTERM; gives its id."""
+        with self._process(words[0], str(ROOT / "manage.py"), *words) as process:
+            yield process
 
     @contextlib.contextmanager
-    def _process(
-        self, name: str, *words: str, also: dict[str, str] | None = None
-    ) -> Iterator[None]:
+    def module(self, name: str, *words: str) -> Iterator[int]:
+        """The same of one of the benchmarks' own modules."""
+        with self._process(name, "-m", f"benchmarks.{name}", *words) as process:
+            yield process
+
+    @contextlib.contextmanager
+    def _process(self, name: str, *words: str, also: dict[str, str] | None = None) -> Iterator[int]:
         command = children.guarded([sys.executable, *words], signal.SIGTERM)
         log = self.folder / f"{name}.log"
         with log.open("ab") as output:
             child = children.start(command, output, {**os.environ, **(also or {})})
         try:
-            yield
+            yield child.pid
             if child.poll() is not None:
                 raise NotReady(f"{name} ended with code {child.returncode}")
         except NotReady as late:

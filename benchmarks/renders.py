@@ -15,6 +15,7 @@ from tickets.tokens import new_token
 
 from . import weasy
 from .abba import alternate
+from .options import Options
 from .place import Place
 from .report import Result, Series, quotients
 
@@ -26,9 +27,9 @@ BEST = "bare WeasyPrint at its best"
 BOOK = "bare WeasyPrint by the book"
 
 
-def measure(_: Place, rounds: int, seconds: float) -> list[Result]:
+def measure(_: Place, options: Options) -> list[Result]:
     """Every side renders the same pages in each round; every process has rendered before."""
-    pages = [_page(number) for number in range(max(16, int(seconds * PAGES_PER_SECOND)))]
+    pages = [_page(number) for number in range(max(16, int(options.seconds * PAGES_PER_SECOND)))]
     number = default_processes() or 1
     product = Pool(
         number, warm_up=settings.JOBS["WARM_UP"], renders=settings.JOBS["RENDERS_PER_PROCESS"]
@@ -42,7 +43,7 @@ def measure(_: Place, rounds: int, seconds: float) -> list[Result]:
         alternate(
             {name: partial(side.func, side.args[0], pages[:16]) for name, side in sides.items()}, 1
         )
-        found = alternate(sides, rounds)
+        found = alternate(sides, options.rounds)
     product.close()
     return [_result(found, number)]
 
@@ -65,7 +66,11 @@ def _page(number: int) -> str:
 def _by_product(pool: Pool, pages: Sequence[str]) -> list[bytes]:
     """As a worker does: a thread for each slot, all waiting for the pool's processes."""
     with ThreadPoolExecutor(SLOTS) as slots:
-        return list(slots.map(lambda page: pool.compute(60, int, render_pdf, page).pdf, pages))
+        return list(slots.map(lambda page: pool.compute(60, _begun, render_pdf, page).pdf, pages))
+
+
+def _begun() -> None:
+    """A worker's clock would start here."""
 
 
 def _rate(render: Callable[[Sequence[str]], list[bytes]], pages: Sequence[str]) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+PERCENTILES = (50, 95, 99)
 PACKAGES = ("django", "psycopg", "redis", "gunicorn", "weasyprint")
 
 
@@ -60,6 +61,11 @@ class Result:
     how: str
     ratios: list[Series] = field(default_factory=list)
     figures: list[Series] = field(default_factory=list)
+
+
+def percentile_of(numbers: Sequence[float], percentile: int) -> float:
+    """The `percentile`-th of 99 cuts."""
+    return statistics.quantiles(numbers, n=100, method="inclusive")[percentile - 1]
 
 
 def quotients(above: Sequence[float], below: Sequence[float]) -> list[float]:

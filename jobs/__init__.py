@@ -1,12 +1,17 @@
 """The way of a job, from a database transaction to its effects.
 
-    enqueue()            outbox.py     one outbox row, in the caller's transaction
-      relay.step()       relay.py      due rows -> entries on the stream (stream.py), then marked
-        Worker           worker.py     entries -> free slots, acknowledgements
-          parse_job()    job.py        bytes -> a typed job, or MalformedJob
-            run_job()    runner.py     its handler (registry.py), its effects(), an outcome
-              acknowledge              only after that commit
+    enqueue()            outbox.py       one outbox row, in the caller's transaction
+      relay.step()       relay.py        due rows -> entries on the stream (stream/), then marked
+        Worker           worker.py       one loop: reads into free slots, acknowledges outcomes
+          Reading        reading.py      own pending entries, what dead workers left, new ones
+          Sorter         sorting.py      parse_job() (job.py), the row's state: run it, or conclude
+          Held, Slot     held.py         what is held; suspects one at a time
+            Runner       runner.py       a handler (registry.py), its effects(), an outcome
+              conclusion.py              T3 processed · T6 retry, wait, dead · T9 starts
+              dead_letters.py            T6 dead, then the letter on jobs:dead
+          Acknowledger   acknowledger.py XACK, only after that commit
+          watch.py, waiting.py           leases, signs of life, stuck jobs; outages
 
 A job is in exactly one place (models.py): an OutboxRow while it is not done, a ProcessedJob
-once it is. The stream only carries the news that it is due.
+once it is. The stream only carries the news that it is due. `audit/` proves it, sharing no code.
 """

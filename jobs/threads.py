@@ -21,6 +21,12 @@ HOT_THREADS = 3
 """Threads that have just begun a job, above which another waiting job wakes none (`make bench`)."""
 SPREAD = 0.01
 """Seconds for which a thread counts as having just begun; so long may a job wait (`make bench`)."""
+LOOK_UP_LIMIT = 45.0
+"""Seconds: STATEMENT_TIMEOUT_MS, which ends a slow statement on the server, and then some."""
+
+
+class LookUpHangs(Exception):
+    """The database neither answers nor fails: longer than any statement may take there."""
 
 
 class Threads:
@@ -35,6 +41,8 @@ class Threads:
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._began = [0.0] * slots
         self._spreading = False
+        self.hang = False
+        """Whether a look-up hangs."""
         # Daemons: the interpreter must not wait for a job that never returns.
         self._slots = [
             threading.Thread(target=self._serve, args=(number,), name=f"slot-{number}", daemon=True)
@@ -82,10 +90,19 @@ class Threads:
             return None
 
     async def look_up[R](self, function: Callable[..., R], *args: Any) -> R:
-        """The answer of `function`, which asks the database. Raises what it raises."""
-        return await asyncio.get_running_loop().run_in_executor(
+        """The answer of `function`, which asks the database.
+
+        Raises what it raises, or LookUpHangs: then no other will be answered, and only the end of
+        the process ends its thread.
+        """
+        answer = asyncio.get_running_loop().run_in_executor(
             self._lookups, _with_good_connection, function, *args
         )
+        done, _ = await asyncio.wait({answer}, timeout=LOOK_UP_LIMIT)
+        if not done:
+            self.hang = True
+            raise LookUpHangs(f"PostgreSQL has not answered for {LOOK_UP_LIMIT:g} s")
+        return answer.result()
 
     def close(self) -> None:
         """Wait for every thread and close its connection: a thread cannot when it ends."""

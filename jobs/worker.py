@@ -22,7 +22,7 @@ from .runner import Outcome, Runner
 from .slot import Slot
 from .sorting import Sorter
 from .stream import NameLost, NoGroup, StreamAway, WorkerStream
-from .threads import Threads
+from .threads import LookUpHangs, Threads
 from .waiting import Waiting, is_refusal, new_backoff
 from .watch import renew_leases, say_alive, watch
 
@@ -89,12 +89,12 @@ class Worker:
 
     @property
     def unfinished(self) -> int:
-        """Jobs that still run: the interpreter would wait for their threads."""
-        return self._held.unfinished()
+        """Threads that still run: the interpreter would wait for them."""
+        return self._held.unfinished() + self._threads.hang
 
     def stop(self, reason: Exit = Exit.DRAINED) -> None:
         """Read no more; `run()` returns once what runs has finished or the grace is over."""
-        logger.info("stopping, %d running", self.unfinished, extra={"action": "stop"})
+        logger.info("stopping, %d running", self._held.unfinished(), extra={"action": "stop"})
         self._exit = max(self._exit, reason)
         self._held.closed = True
         self._stopping.set()
@@ -150,7 +150,7 @@ class Worker:
     def _give_up(self, error: BaseException) -> None:
         if isinstance(error, NameLost):
             code = Exit.NAME_TAKEN
-        elif isinstance(error, ReadsHang):
+        elif isinstance(error, ReadsHang | LookUpHangs):
             code = Exit.HUNG
         else:
             code = Exit.REFUSED if is_refusal(error) else Exit.FAILED
@@ -275,7 +275,7 @@ class Worker:
         await self._threads.look_up(processes.ask_database)
 
     async def _after_error(self, error: Exception) -> None:
-        if isinstance(error, NameLost | ReadsHang) or is_refusal(error):
+        if isinstance(error, NameLost | ReadsHang | LookUpHangs) or is_refusal(error):
             return self._give_up(error)
         if not outage.is_outage(error):
             logger.error("the loop failed: %s", error_line(error), exc_info=error)
@@ -306,7 +306,7 @@ class Worker:
         self._exit = max(self._exit, Exit.UNFINISHED)
         started = [slot.outbox_id for slot in left if slot.start_noted and not slot.stuck]
         with contextlib.suppress(Exception):  # counted once too often: at worst dead too early
-            if started:
+            if started and not self._threads.hang:
                 await self._threads.look_up(conclusion.take_back_starts, started)
         with contextlib.suppress(Exception):  # they are reclaimed when their lease is over
             await self._stream.hand_back(entry_ids)
@@ -315,7 +315,7 @@ class Worker:
     async def _take_leave(self) -> None:
         with contextlib.suppress(Exception):
             await self._stream.release_name()
-        if self._claimed:
+        if self._claimed and not self._threads.hang:
             with contextlib.suppress(Exception):
                 await self._threads.look_up(processes.say_gone, "worker", self._stream.consumer)
         with contextlib.suppress(Exception):

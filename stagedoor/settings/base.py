@@ -135,6 +135,8 @@ def database(url: str) -> dict[str, Any]:
             "keepalives_idle": 10,
             "keepalives_interval": 5,
             "keepalives_count": 3,
+            # Keepalives do not watch a connection with something unsent: it would hang for minutes.
+            "tcp_user_timeout": 25_000,
             "application_name": env.str("APPLICATION_NAME", default="stagedoor"),
             **config.get("OPTIONS", {}),
         },

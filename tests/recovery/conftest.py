@@ -1,12 +1,15 @@
 """Every recovery test runs on Valkey and on the system's Redis, and ends with books in order."""
 
+import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis as redis_client
+from django.conf import settings
 from django.db import connection, transaction
 
 from jobs.models import OutboxRow, ProcessedJob
@@ -118,9 +121,35 @@ class Drill:
 def drill(
     stream_server: RedisServer, product: Product, redis: redis_client.Redis,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> Drill:  # fmt: skip
+) -> Iterator[Drill]:  # fmt: skip
     """Jobs of the drill kinds, on the server at hand, with a relay at work."""
     gate = tmp_path / "gate"
     monkeypatch.setenv("DRILL_GATE", str(gate))
     product.relay()
-    return Drill(product, redis, gate)
+    made = Drill(product, redis, gate)
+    with watched(made):
+        yield made
+
+
+@contextlib.contextmanager
+def watched(drill: Drill) -> Iterator[None]:
+    """No entry is pending without a slot for longer than a take-over takes, all through a test."""
+    over = threading.Event()
+    longest = [0.0]
+
+    def watch() -> None:
+        with redis_client.Redis.from_url(settings.REDIS_URL, protocol=2) as client:
+            while not over.wait(0.2):
+                with contextlib.suppress(redis_client.RedisError):
+                    found: Any = client.xpending_range("jobs", "workers", "-", "+", 200)
+                    idle = (entry["time_since_delivered"] / 1000 for entry in found)
+                    longest[0] = max(longest[0], *idle, 0.0)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+    assert longest[0] < drill.takeover

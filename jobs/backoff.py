@@ -10,14 +10,18 @@ class Backoff:
 
     least: float
     most: float
-    _next: float = field(init=False, default=0.0)
+    _number: int = field(init=False, default=0)
 
     def pause(self) -> float:
         """The seconds to wait now; the next answer is longer."""
-        now = max(self._next, self.least)
-        self._next = min(now * 2, self.most)
-        return random.uniform(now / 2, now)  # noqa: S311 (spreads load, keeps no secret)
+        self._number += 1
+        return self.after(self._number)
+
+    def after(self, number: int) -> float:
+        """The seconds to wait after so many failures in a row (at least 1)."""
+        longest = min(self.least * 2.0 ** min(number - 1, 60), self.most)
+        return random.uniform(longest / 2, longest)  # noqa: S311 (spreads load, keeps no secret)
 
     def reset(self) -> None:
         """The server answered: start over."""
-        self._next = self.least
+        self._number = 0

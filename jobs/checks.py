@@ -18,7 +18,11 @@ def check_settings(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[Che
 
 def durations() -> Iterator[CheckMessage]:
     """Which durations and sizes are out of range, or contradict each other."""
-    jobs = settings.JOBS
+    yield from _ranges(settings.JOBS)
+    yield from _contradictions(settings.JOBS)
+
+
+def _ranges(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
     positive = (
         "BLOCK", "HUNG_AFTER", "LEASE", "LEASE_RENEWAL", "RECLAIM", "NAME_TTL", "NAME_WAIT",
         "HEARTBEAT", "BACKOFF_MIN", "LAG_LIMIT", "UNKNOWN_DELAY", "RELAY_POLL",
@@ -26,6 +30,14 @@ def durations() -> Iterator[CheckMessage]:
     for name in positive:
         if jobs[name] <= 0:
             yield _error("E001", name, f"is {jobs[name]:g}, not positive", "a number of seconds")
+    if jobs["GRACE"] < 0:
+        yield _error("E001", "GRACE", f"is {jobs['GRACE']:g}, less than 0", "0 or more seconds")
+    for name in ("MAXLEN", "DEAD_MAXLEN", "RELAY_BATCH", "RENDERS_PER_PROCESS"):
+        if jobs[name] < 1:
+            yield _error("E005", name, f"is {jobs[name]}", "1 or more")
+
+
+def _contradictions(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
     if jobs["LEASE"] < 3 * jobs["LEASE_RENEWAL"]:
         yield _error(
             "E002", "LEASE_RENEWAL",
@@ -42,9 +54,6 @@ def durations() -> Iterator[CheckMessage]:
         )  # fmt: skip
     if jobs["BACKOFF_MAX"] < jobs["BACKOFF_MIN"]:
         yield _error("E004", "BACKOFF_MAX", "is below JOBS_BACKOFF_MIN", "more than that")
-    for name in ("MAXLEN", "DEAD_MAXLEN", "RELAY_BATCH", "RENDERS_PER_PROCESS"):
-        if jobs[name] < 1:
-            yield _error("E005", name, f"is {jobs[name]}", "1 or more")
 
 
 def stop_timeout(grace: float) -> Iterator[CheckMessage]:

@@ -50,7 +50,6 @@ class RowState:
     dead: bool
     waiting: bool
     starts: int
-    entry_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def row_states(ids: Sequence[int]) -> dict[int, RowState]:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT id, dead_at IS NOT NULL, available_at > statement_timestamp(), starts, entry_id
+            SELECT id, dead_at IS NOT NULL, available_at > statement_timestamp(), starts
             FROM jobs_outbox WHERE id = ANY(%s)
             """,
             [list(ids)],
@@ -116,19 +115,19 @@ def move_to_processed(job: Job[Any], args: Mapping[str, int | str], worker: str,
     twice after a database is restored. Raises AlreadyProcessed, or UnknownJob.
     """
     values = [job.outbox_id, job.kind, json.dumps(args), job.request_id, worker, ms]
-    if _execute_prepared(MOVE, values) == 1:
+    if _execute_bare(MOVE, values) == 1:
         return
     if job.outbox_id in processed_among([job.outbox_id]):
         raise AlreadyProcessed(job.outbox_id)
     raise UnknownJob(f"no outbox row {job.outbox_id} of kind {job.kind} with these arguments")
 
 
-def _execute_prepared(statement: str, values: Sequence[Any]) -> int:
-    # What every job does is prepared once for each connection; Django never prepares.
+def _execute_bare(statement: str, values: Sequence[Any]) -> int:
+    # What every job does goes past the layers of Django's cursor: they cost more than it.
     connection.ensure_connection()
     with connection.wrap_database_errors:
         cursor = psycopg.Cursor(connection.connection)
-        cursor.execute(statement, values, prepare=True)
+        cursor.execute(statement, values)
     return cursor.rowcount
 
 
@@ -187,21 +186,19 @@ def mark_dead(outbox_id: int, entry_id: str, reason: str, failure: Failure) -> D
         return _mark_dead(cursor, row, reason, failure) if row else None
 
 
-def note_start(outbox_id: int) -> bool:
-    """T9: write down that a suspect is about to run; False where it has used up its starts."""
+def note_start(outbox_id: int, number: int) -> None:
+    """T9: write down that a suspect is about to run, for the `number`th time without an outcome.
+
+    The number and not one more: where the answer is lost, it is written again.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            UPDATE jobs_outbox SET starts = starts + 1
-            WHERE id = %s AND dead_at IS NULL AND starts < %s
+            UPDATE jobs_outbox SET starts = greatest(starts, %s)
+            WHERE id = %s AND dead_at IS NULL
             """,
-            [outbox_id, STARTS_LIMIT],
+            [number, outbox_id],
         )
-        if cursor.rowcount:
-            return True
-        # A row that is gone or dead has not used up anything: effects() will tell.
-        cursor.execute("SELECT 1 FROM jobs_outbox WHERE id = %s AND dead_at IS NULL", [outbox_id])
-        return cursor.fetchone() is None
 
 
 def take_back_starts(outbox_ids: Sequence[int]) -> None:

@@ -25,7 +25,9 @@ class Held:
         self._waiting: list[Slot] = []
         self._suspect: Slot | None = None
         self.interrupted: list[Slot] = []
-        """Runs that an outage ended without an outcome; `resume` runs them again."""
+        """Runs that have just ended without an outcome; `run_again` is for them."""
+        self.uncounted: list[int] = []
+        """Outbox ids whose noted start is to be taken back: no worker died of them."""
         self.closed = False
         """Whether nothing is started any more."""
 
@@ -38,7 +40,6 @@ class Held:
     def admit(self, slot: Slot) -> None:
         """Hold the slot, and run it as soon as it may."""
         self._slots[slot.entry.id] = slot
-        metrics.SLOTS_BUSY.set(len(self._slots))
         if slot.suspect:
             self._queue(slot)
         elif not self.closed:
@@ -47,10 +48,11 @@ class Held:
     def settle(self, slot: Slot, outcome: Outcome) -> bool:
         """The slot's thread has ended; returns whether its entry is to be acknowledged."""
         self._launched.discard(slot)
+        metrics.SLOTS_BUSY.set(len(self._launched))
         if slot is self._suspect and (slot.given_up or outcome is not Outcome.UNDECIDED):
             self._suspect = None
         if slot.given_up or outcome.acknowledges:
-            self._drop(slot)
+            self._drop(slot, ended=outcome.acknowledges)
         elif outcome is Outcome.CRASHED:
             self._queue(slot)
         else:
@@ -58,12 +60,14 @@ class Held:
         self._next_suspect()
         return outcome.acknowledges and not slot.given_up
 
-    def resume(self) -> None:
-        """Run again what an outage cut, without a new start."""
-        if self.closed:
-            return
+    def take_interrupted(self) -> list[Slot]:
+        """Those that have just ended without an outcome; the caller decides when they go on."""
         cut, self.interrupted = self.interrupted, []
-        for slot in cut:
+        return cut
+
+    def run_again(self, slot: Slot) -> None:
+        """Run what was interrupted, without a new start, unless it was given up meanwhile."""
+        if self._slots.get(slot.entry.id) is slot and not self.closed:
             self._start(slot)
 
     def give_up(self, entry_ids: Iterable[str]) -> int:
@@ -80,15 +84,16 @@ class Held:
         return len(lost)
 
     def _forget(self, slot: Slot) -> None:
-        self._drop(slot)
+        self._drop(slot, ended=False)
         self._waiting = [other for other in self._waiting if other is not slot]
         self.interrupted = [other for other in self.interrupted if other is not slot]
         if slot is self._suspect:
             self._suspect = None
 
-    def _drop(self, slot: Slot) -> None:
+    def _drop(self, slot: Slot, ended: bool) -> None:
         self._slots.pop(slot.entry.id, None)
-        metrics.SLOTS_BUSY.set(len(self._slots))
+        if slot.start_noted and not ended:
+            self.uncounted.append(slot.outbox_id)
 
     def _queue(self, slot: Slot) -> None:
         self._waiting.append(slot)
@@ -102,6 +107,7 @@ class Held:
 
     def _start(self, slot: Slot) -> None:
         self._launched.add(slot)
+        metrics.SLOTS_BUSY.set(len(self._launched))
         self._launch(slot)
 
     # For who watches
@@ -113,6 +119,11 @@ class Held:
             for entry_id, slot in self._slots.items()
             if not slot.given_up and not slot.overdue
         ]
+
+    def forgive(self, seconds: float) -> None:
+        """The process stood still for so long: no slot is overdue for it."""
+        for slot in self._launched:
+            slot.forgive(seconds)
 
     def at_work(self) -> int:
         """Slots that a thread has, the stuck ones not counted: they end with the process."""

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from . import metrics
 from .consumer_name import ConsumerName
 from .failpoint import failpoint
 from .reclaim import Reclaim
@@ -29,14 +30,16 @@ class Batch:
 
 
 class Reading:
-    """`known` tells which entries this worker holds already."""
+    """`known` tells which entries this worker holds already, `busy` whether it must not block."""
 
     def __init__(
-        self, stream: WorkerStream, name: ConsumerName, known: Callable[[str], bool]
-    ) -> None:
+        self, stream: WorkerStream, name: ConsumerName,
+        known: Callable[[str], bool], busy: Callable[[], bool],
+    ) -> None:  # fmt: skip
         self._stream = stream
         self._name = name
         self._known = known
+        self._busy = busy
         self._reclaim = Reclaim(stream)
         self._pending_after: str | None = "0"
         self._blocked = False
@@ -53,7 +56,14 @@ class Reading:
 
         Raises StreamAway, NameLost, or ReadsHang.
         """
-        await self._name.ensure()
+        try:
+            await self._name.ensure()
+            return await self._next(count)
+        except StreamAway:
+            self._reclaim.postpone()
+            raise
+
+    async def _next(self, count: int) -> Batch:
         if self._pending_after is not None:
             entries = await self._stream.read_pending(self._pending_after, count)
             self._pending_after = entries[-1].id if entries else None
@@ -63,12 +73,16 @@ class Reading:
             failpoint("worker.reclaimed")
         else:
             return Batch(await self._read_new(count), redelivered=False)
-        return Batch([entry for entry in entries if not self._known(entry.id)], redelivered=True)
+        entries = [entry for entry in entries if not self._known(entry.id)]
+        metrics.ENTRIES_REDELIVERED.inc(len(entries))
+        return Batch(entries, redelivered=True)
 
     async def _read_new(self, count: int) -> list[Entry]:
+        if self._busy():
+            return []
         self._blocked = True
         try:
-            entries = await self._stream.read_new(count)
+            entries = await self._stream.read_new(count, self._reclaim.due_in())
         except BaseException as error:
             # What a lost answer held was delivered: only the pending list knows of it now.
             self._pending_after = "0"

@@ -32,6 +32,10 @@ class Reclaim:
         """Seconds until it is due; 0 if it is."""
         return max(0.0, self._due_at - time.monotonic())
 
+    def postpone(self) -> None:
+        """After an outage: let the living renew their leases first."""
+        self._due_at = max(self._due_at, time.monotonic() + settings.JOBS["LEASE_RENEWAL"])
+
     async def step(self, count: int) -> list[Entry]:
         """Up to `count` entries taken over. Raises StreamAway: the search goes on from here."""
         found = await self._stream.reclaim(self._cursor, count)

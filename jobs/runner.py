@@ -12,18 +12,22 @@ from typing import Any
 from django.db import close_old_connections, connection, transaction
 
 from . import conclusion, dead_letters, metrics, outage
+from .compute_process import ProcessDied
 from .conclusion import Dead, Failure
 from .correlation import correlated
 from .errors import error_line, traceback_text
 from .failpoint import failpoint
 from .policy import Retry
-from .pool import Pool, ProcessDied
+from .pool import Pool, PoolBroken
 from .slot import Slot
 from .stream import Letters
 
 logger = logging.getLogger(__name__)
 TRUST = 1.0
 """Seconds after a good job in which its thread's connection is used without a check."""
+CUTS_LIMIT = 20
+"""Undecided runs, with both servers at work, after which such an error counts as the job's own:
+about a minute and a half of locks that were not to be had."""
 _thread = threading.local()
 
 
@@ -148,14 +152,16 @@ class Runner:
                 return self._attempt(slot) if self._note_start(slot) else self._bury_killer(slot)
         except BaseException as error:
             slot.error = error_line(error)
-            if not outage.is_outage(error):
+            slot.fatal = error if outage.is_refusal(error) else None
+            if not outage.is_outage(error) and not slot.fatal and not slot.cuts:
                 logger.exception("job not decided", extra=_about(slot))
             return Outcome.UNDECIDED
 
     def _note_start(self, slot: Slot) -> bool:
         if slot.suspect and not slot.start_noted:
-            if not conclusion.note_start(slot.outbox_id):
+            if slot.starts >= conclusion.STARTS_LIMIT:
                 return False
+            conclusion.note_start(slot.outbox_id, slot.starts + 1)
             slot.start_noted = True
             slot.starts += 1
             failpoint("runner.start_noted", slot.job.kind)
@@ -184,11 +190,15 @@ class Runner:
 
     def _failed(self, error: BaseException, slot: Slot) -> Outcome:
         slot.error = error_line(error)
+        if isinstance(error, PoolBroken) or outage.is_refusal(error):
+            slot.fatal = error
+            return Outcome.UNDECIDED
         if outage.is_outage(error):
             # A commit that raised may have happened all the same: look before deciding.
             close_old_connections()
-            done = slot.outbox_id in conclusion.processed_among([slot.outbox_id])
-            return Outcome.PROCESSED if done else Outcome.UNDECIDED
+            if slot.outbox_id in conclusion.processed_among([slot.outbox_id]):
+                return Outcome.PROCESSED
+            return Outcome.UNDECIDED if slot.cuts < CUTS_LIMIT else self._count(error, slot)
         if isinstance(error, ProcessDied):
             # As a worker's death: no attempt, but a start from now on, alone among suspects.
             logger.error("a process died under its job: %s", slot.error, extra=_about(slot))

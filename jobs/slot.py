@@ -25,6 +25,10 @@ class Slot:
     start_noted: bool = False
     given_up: bool = False
     error: str = ""
+    fatal: BaseException | None = None
+    """Why no job can run here: a refusal of a server, a broken pool."""
+    cuts: int = 0
+    """Runs that ended undecided though both servers answered."""
     held_since: float = field(default_factory=time.monotonic)
     thread: int | None = None
     began: float | None = None
@@ -49,10 +53,10 @@ class Slot:
         self.thread = None
         self.began = None
 
-    @property
-    def running(self) -> bool:
-        """A thread is at it."""
-        return self.thread is not None
+    def forgive(self, seconds: float) -> None:
+        """The whole process stood still for so long: that is not the job's time."""
+        if self.began is not None:
+            self.began += seconds
 
     def seconds(self) -> float:
         """How much of its own time the job has used."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from django.db import close_old_connections, connection, connections
+from django.db import OperationalError, close_old_connections, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 HOT_THREADS = 3
@@ -25,8 +25,8 @@ LOOK_UP_LIMIT = 45.0
 """Seconds: STATEMENT_TIMEOUT_MS, which ends a slow statement on the server, and then some."""
 
 
-class LookUpHangs(Exception):
-    """The database neither answers nor fails: longer than any statement may take there."""
+class DatabaseHangs(OperationalError):
+    """It neither answers nor fails, for longer than any statement may take there."""
 
 
 class Threads:
@@ -41,8 +41,8 @@ class Threads:
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._began = [0.0] * slots
         self._spreading = False
-        self.hang = False
-        """Whether a look-up hangs."""
+        self.left_behind = 0
+        """Threads whose look-up hung: the interpreter would wait for them."""
         # Daemons: the interpreter must not wait for a job that never returns.
         self._slots = [
             threading.Thread(target=self._serve, args=(number,), name=f"slot-{number}", daemon=True)
@@ -50,8 +50,7 @@ class Threads:
         ]
         for thread in self._slots:
             thread.start()
-        # Look-ups must not queue behind the jobs that fill every slot's thread.
-        self._lookups = ThreadPoolExecutor(1, "lookup", self._adopt_connection)
+        self._lookups = self._new_lookups()
 
     def run_job(self, work: Callable[[], None]) -> None:
         """Call `work`, which must not raise, in a slot's thread."""
@@ -92,17 +91,23 @@ class Threads:
     async def look_up[R](self, function: Callable[..., R], *args: Any) -> R:
         """The answer of `function`, which asks the database.
 
-        Raises what it raises, or LookUpHangs: then no other will be answered, and only the end of
-        the process ends its thread.
+        Raises what it raises, or DatabaseHangs: the connection is left behind then.
         """
         answer = asyncio.get_running_loop().run_in_executor(
             self._lookups, _with_good_connection, function, *args
         )
         done, _ = await asyncio.wait({answer}, timeout=LOOK_UP_LIMIT)
         if not done:
-            self.hang = True
-            raise LookUpHangs(f"PostgreSQL has not answered for {LOOK_UP_LIMIT:g} s")
+            self.left_behind += 1
+            answer.add_done_callback(lambda late: late.exception())
+            self._lookups.shutdown(wait=False)
+            self._lookups = self._new_lookups()
+            raise DatabaseHangs(f"PostgreSQL has not answered for {LOOK_UP_LIMIT:g} s")
         return answer.result()
+
+    def _new_lookups(self) -> ThreadPoolExecutor:
+        # Look-ups must not queue behind the jobs that fill every slot's thread.
+        return ThreadPoolExecutor(1, "lookup", self._adopt_connection)
 
     def close(self) -> None:
         """Wait for every thread and close its connection: a thread cannot when it ends."""

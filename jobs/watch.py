@@ -11,31 +11,33 @@ from . import metrics, processes
 from .errors import error_line
 from .failpoint import failpoint
 from .held import Held
-from .stream import StreamAway, WorkerStream
+from .stream import Leases, StreamAway, WorkerStream
 from .threads import Threads
 from .waiting import is_refusal
 
 logger = logging.getLogger(__name__)
+RENEW_AGAIN = 0.5
+"""Seconds after which leases that could not be renewed are tried again."""
 TICK = 0.5
 """Seconds between two looks at the loop and at the slots."""
 
 
-async def renew_leases(stream: WorkerStream, held: Held, others: Callable[[], list[str]]) -> None:
-    """Keep what this worker holds, and `others()`, its own; for ever. Raises NameLost."""
+async def renew_leases(
+    stream: WorkerStream, entry_ids: Callable[[], list[str]], lose: Callable[[Leases], None]
+) -> None:
+    """Keep `entry_ids()` this worker's own, for ever; `lose` is told what is not. Raises NameLost."""
+    seconds = settings.JOBS["LEASE_RENEWAL"]
     while True:
-        await asyncio.sleep(settings.JOBS["LEASE_RENEWAL"])
-        entry_ids = [*held.renewable(), *others()]
-        if not entry_ids:
-            continue
+        await asyncio.sleep(seconds)
         try:
-            lost = await stream.renew(entry_ids)
+            if ids := entry_ids():
+                lose(await stream.renew(ids))
+                failpoint("worker.renewed")
+            seconds = settings.JOBS["LEASE_RENEWAL"]
         except StreamAway as error:
+            # Soon: once the server is back, others look for what was not renewed.
+            seconds = min(RENEW_AGAIN, settings.JOBS["LEASE_RENEWAL"])
             logger.debug("leases not renewed: %s", error_line(error))
-            continue
-        failpoint("worker.renewed")
-        if number := held.give_up(lost):
-            metrics.LEASES_LOST.inc(number)
-            logger.warning("%d jobs in work were taken over by others", number)
 
 
 async def say_alive(threads: Threads, consumer: str, status: Callable[[], str]) -> None:
@@ -59,14 +61,12 @@ async def watch(held: Held, on_stuck: Callable[[], None]) -> None:
     while True:
         before = time.monotonic()
         await asyncio.sleep(TICK)
-        _note_lag(time.monotonic() - before - TICK)
+        lag = max(0.0, time.monotonic() - before - TICK)
+        metrics.LOOP_LAG.set(lag)
+        if lag > settings.JOBS["LAG_LIMIT"]:
+            logger.error("the loop was %.1f s late: starved, or the process was stopped", lag)
+            held.forgive(lag)
         if held.stuck():
             logger.error("stuck, this worker ends:\n%s", held.report(), extra={"action": "stuck"})
             on_stuck()
             return
-
-
-def _note_lag(seconds: float) -> None:
-    metrics.LOOP_LAG.set(max(0.0, seconds))
-    if seconds > settings.JOBS["LAG_LIMIT"]:
-        logger.error("the loop was %.1f s late: starved, or the process was stopped", seconds)

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from . import conclusion, outage, outbox, processes
+from . import conclusion, metrics, outage, outbox, processes
 from .acknowledger import Acknowledger
 from .consumer_name import ConsumerName
 from .errors import error_line
@@ -21,8 +21,8 @@ from .reading import Batch, Reading, ReadsHang
 from .runner import Outcome, Runner
 from .slot import Slot
 from .sorting import Sorter
-from .stream import NameLost, NoGroup, StreamAway, WorkerStream
-from .threads import LookUpHangs, Threads
+from .stream import Leases, NameLost, NoGroup, StreamAway, WorkerStream
+from .threads import Threads
 from .waiting import Waiting, is_refusal, new_backoff
 from .watch import renew_leases, say_alive, watch
 
@@ -71,16 +71,17 @@ class Worker:
         self._held = Held(self._launch)
         self._acknowledger = Acknowledger(stream, new_backoff())
         self._name = ConsumerName(stream)
-        self._reading = Reading(stream, self._name, self._knows)
+        self._reading = Reading(stream, self._name, self._knows, self._must_look_up)
         self._waiting = Waiting(self._probe, self._stopping)
         self._backoff = new_backoff()
-        self._cut_backoff = new_backoff()
         self._unsorted = Batch([], redelivered=False)
         self._ended: deque[tuple[Slot, Outcome]] = deque()
         self._collecting = False
         self._paused = False
         self._claimed = False
-        self._exit = Exit.DRAINED
+        self._deadline = 0.0
+        self.exit = Exit.DRAINED
+        """How it leaves, as far as it is known."""
 
     @property
     def is_stopping(self) -> bool:
@@ -90,21 +91,22 @@ class Worker:
     @property
     def unfinished(self) -> int:
         """Threads that still run: the interpreter would wait for them."""
-        return self._held.unfinished() + self._threads.hang
+        return self._held.unfinished() + self._threads.left_behind
 
     def stop(self, reason: Exit = Exit.DRAINED) -> None:
         """Read no more; `run()` returns once what runs has finished or the grace is over."""
         logger.info("stopping, %d running", self._held.unfinished(), extra={"action": "stop"})
-        self._exit = max(self._exit, reason)
+        self.exit = max(self.exit, reason)
+        self._deadline = self._deadline or time.monotonic() + self._grace
         self._held.closed = True
         self._stopping.set()
-        self._look_up()
+        self._wake_up()
 
     def pause(self) -> None:
         """Read no more, finish what runs, and stay: a planned drain before a later stop."""
         logger.info("reads no more, %d held", len(self._held), extra={"action": "pause"})
         self._paused = True
-        self._look_up()
+        self._wake_up()
 
     def report(self) -> None:
         """Write down what every slot is doing."""
@@ -114,16 +116,18 @@ class Worker:
         """Work until `stop()` and return the exit code. Outages are waited out."""
         self._loop = asyncio.get_running_loop()
         await self._take_name()
-        helpers = [self._start_helper(work) for work in self._helpers()]
+        reading = self._start_helper(self._read_until_stopped())
+        helpers = [reading, *(self._start_helper(work) for work in self._helpers())]
         if not self.is_stopping:
             logger.info("worker %s is ready", self._stream.consumer, extra={"action": "start"})
-        await self._read_until_stopped()
-        await self._finish_what_runs()
+        await self._stopping.wait()
+        await self._finish_what_runs(reading)
         for helper in helpers:
             helper.cancel()
         await asyncio.gather(*helpers, return_exceptions=True)
+        await self._hand_back()
         await self._take_leave()
-        return self._exit
+        return self.exit
 
     # Helpers: what goes on beside the reading
 
@@ -132,7 +136,7 @@ class Worker:
         yield self._acknowledger.run()
         yield self._reading.serve_interrupts()
         yield say_alive(self._threads, self._stream.consumer, self._status)
-        yield renew_leases(self._stream, self._held, self._unsorted_ids)
+        yield renew_leases(self._stream, self._renewable, self._lose)
         yield watch(self._held, lambda: self.stop(Exit.STUCK))
         if self._drains:
             yield self._stop_when_nothing_is_due()
@@ -150,7 +154,7 @@ class Worker:
     def _give_up(self, error: BaseException) -> None:
         if isinstance(error, NameLost):
             code = Exit.NAME_TAKEN
-        elif isinstance(error, ReadsHang | LookUpHangs):
+        elif isinstance(error, ReadsHang):
             code = Exit.HUNG
         else:
             code = Exit.REFUSED if is_refusal(error) else Exit.FAILED
@@ -195,28 +199,55 @@ class Worker:
                 await self._turn()
             except Exception as error:
                 await self._after_error(error)
-            else:
-                self._backoff.reset()
 
     async def _turn(self) -> None:
         if self._held.interrupted:
-            slot = self._held.interrupted[0]
-            await self._waiting.out(f"{slot.kind.name}: {slot.error}", self._cut_backoff)
-            self._held.resume()
+            await self._go_on_with(self._held.take_interrupted())
         elif self._unsorted.entries:
             await self._admit()
-        elif self._reading.trimmed:
-            await self._threads.look_up(conclusion.make_due_again, self._reading.trimmed)
-            self._reading.trimmed.clear()
+        elif self._reading.trimmed or self._held.uncounted:
+            await self._threads.look_up(self._make_good)
         elif (free := await self._free_slots()) == 0 or self._paused:
             # XREADGROUP takes COUNT 0 to mean without limit: with no free slot nothing is sent.
             self._changed.clear()
-            await self._changed.wait()
+            if not self._must_look_up():
+                await self._changed.wait()
         else:
             self._unsorted = await self._reading.some(min(READ_LIMIT, free))
-            self._waiting.over()
             if self._unsorted.entries:
                 failpoint("worker.read")
+            if not self._unsorted.redelivered:
+                # Not after other reads: they succeed while new entries cannot be had.
+                self._waiting.over()
+                self._backoff.reset()
+
+    def _must_look_up(self) -> bool:
+        """Whether a turn has something else to do than to wait for a slot or an entry."""
+        lost = self._reading.trimmed or self._held.uncounted
+        return bool(self.is_stopping or self._held.interrupted or lost)
+
+    def _renewable(self) -> list[str]:
+        return [*self._held.renewable(), *self._unsorted_ids()]
+
+    def _lose(self, leases: Leases) -> None:
+        """Others took these over, or they are gone from the stream: they are given up."""
+        if not leases.lost and not leases.trimmed:
+            return
+        if number := self._held.give_up([*leases.lost, *leases.trimmed]):
+            metrics.LEASES_LOST.inc(number)
+            logger.warning("%d jobs in work were taken over by others", number)
+        self._reading.trimmed.extend(leases.trimmed)
+        self._wake_up()
+
+    def _make_good(self) -> None:
+        """In the look-up thread: rows of lost entries are due again, wrong starts taken back."""
+        trimmed, uncounted = list(self._reading.trimmed), list(self._held.uncounted)
+        if trimmed:
+            conclusion.make_due_again(trimmed)
+            del self._reading.trimmed[: len(trimmed)]
+        if uncounted:
+            conclusion.take_back_starts(uncounted)
+            del self._held.uncounted[: len(uncounted)]
 
     async def _free_slots(self) -> int:
         # Short jobs free more slots within moments: one read and one look-up for several.
@@ -257,25 +288,43 @@ class Worker:
         while self._ended:
             slot, outcome = self._ended.popleft()
             if self._held.settle(slot, outcome):
-                self._cut_backoff.reset()
                 self._acknowledger.settle([slot.entry.id])
+            elif slot.fatal:
+                self._give_up(slot.fatal)
         if self._held.interrupted:
-            self._look_up()
+            self._wake_up()
         self._changed.set()
 
-    def _look_up(self) -> None:
+    def _wake_up(self) -> None:
         """Something happened that a loop must see which waits for a slot or an entry."""
         self._changed.set()
         self._reading.interrupt()
 
     # Outages
 
+    async def _go_on_with(self, cut: list[Slot]) -> None:
+        """An outage runs them again when it is over; without one each waits for itself alone."""
+        try:
+            await self._probe()
+        except Exception as error:
+            if is_refusal(error):
+                raise
+            await self._waiting.out(f"{cut[0].kind.name}: {cut[0].error}", self._backoff)
+            for slot in cut:
+                self._held.run_again(slot)
+        else:
+            for slot in cut:
+                slot.cuts += 1
+                if slot.cuts & (slot.cuts - 1) == 0:
+                    logger.warning("undecided %d times: %s", slot.cuts, slot.error)
+                self._loop.call_later(self._backoff.after(slot.cuts), self._held.run_again, slot)
+
     async def _probe(self) -> None:
         await self._stream.ping()
         await self._threads.look_up(processes.ask_database)
 
     async def _after_error(self, error: Exception) -> None:
-        if isinstance(error, NameLost | ReadsHang | LookUpHangs) or is_refusal(error):
+        if isinstance(error, NameLost | ReadsHang) or is_refusal(error):
             return self._give_up(error)
         if not outage.is_outage(error):
             logger.error("the loop failed: %s", error_line(error), exc_info=error)
@@ -290,38 +339,44 @@ class Worker:
 
     # The end
 
-    async def _finish_what_runs(self) -> None:
-        deadline = time.monotonic() + self._grace
-        while self._held.at_work() and (left := deadline - time.monotonic()) > 0:
+    async def _finish_what_runs(self, reading: asyncio.Task[None]) -> None:
+        while self._held.at_work() and (left := self._deadline - time.monotonic()) > 0:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), min(left, 1.0))
+        # A read that is cancelled would orphan what it was given.
+        await asyncio.wait({reading}, timeout=LAST_WORDS)
         await self._acknowledger.flush(LAST_WORDS)
-        if self._held.left() or self._unsorted.entries:
-            await self._hand_back(self._held.left())
 
-    async def _hand_back(self, left: list[Slot]) -> None:
+    async def _hand_back(self) -> None:
+        left = self._held.left()
         entry_ids = [slot.entry.id for slot in left] + self._unsorted_ids()
+        if not entry_ids:
+            return
         logger.warning("%d jobs handed back unfinished", len(entry_ids))
-        self._exit = max(self._exit, Exit.UNFINISHED)
-        started = [slot.outbox_id for slot in left if slot.start_noted and not slot.stuck]
-        with contextlib.suppress(Exception):  # counted once too often: at worst dead too early
-            if started and not self._threads.hang:
-                await self._threads.look_up(conclusion.take_back_starts, started)
-        with contextlib.suppress(Exception):  # they are reclaimed when their lease is over
-            await self._stream.hand_back(entry_ids)
+        self.exit = max(self.exit, Exit.UNFINISHED)
+        with contextlib.suppress(Exception):  # else they are reclaimed when their lease is over
+            leases = await self._stream.hand_back(entry_ids)
+            self._reading.trimmed.extend(leases.trimmed)
+        self._held.uncounted += [
+            slot.outbox_id for slot in left if slot.start_noted and not slot.stuck
+        ]
+        # Not for long: the service manager waits. A start that stays is one of three.
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self._threads.look_up(self._make_good), LAST_WORDS)
         failpoint("worker.handed_back")
 
     async def _take_leave(self) -> None:
         with contextlib.suppress(Exception):
             await self._stream.release_name()
-        if self._claimed and not self._threads.hang:
+        if self._claimed and self.exit is not Exit.NAME_TAKEN:
             with contextlib.suppress(Exception):
-                await self._threads.look_up(processes.say_gone, "worker", self._stream.consumer)
+                gone = self._threads.look_up(processes.say_gone, "worker", self._stream.consumer)
+                await asyncio.wait_for(gone, LAST_WORDS)
         with contextlib.suppress(Exception):
             await self._stream.close()
         if self.unfinished:
             self._threads.abandon()
         else:
             await asyncio.to_thread(self._threads.close)
-        logger.info("left: %s", self._exit.name.lower(), extra={"action": "stop"})
+        logger.info("left: %s", self.exit.name.lower(), extra={"action": "stop"})

@@ -20,6 +20,8 @@ class Proxy:
         self.silent = threading.Event()
         self.delay = 0.0
         self._block_silently = False
+        self.cut_blocking_reads = False
+        """Whether a connection that sends BLOCK is ended."""
         self._target = target
         self._sockets: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", self.port))
@@ -66,6 +68,8 @@ class Proxy:
             while piece := source.recv(65536):
                 if to_server and self._block_silently and b"\r\nBLOCK\r\n" in piece:
                     continue
+                if to_server and self.cut_blocking_reads and b"\r\nBLOCK\r\n" in piece:
+                    break
                 if to_server and self.delay:
                     time.sleep(self.delay)
                 while self.silent.is_set():

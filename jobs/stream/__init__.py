@@ -14,10 +14,11 @@ from .connection import (
     StreamRefused,
     raw_client,
 )
-from .reading import Reclaimed, WorkerStream
+from .reading import Leases, Reclaimed, WorkerStream
 
 __all__ = [
     "Entry",
+    "Leases",
     "Letters",
     "NameLost",
     "NoGroup",

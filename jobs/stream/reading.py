@@ -26,6 +26,14 @@ class Reclaimed:
     trimmed: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """Which entries were not this worker's any more, and which are gone from the stream."""
+
+    lost: list[str]
+    trimmed: list[str]
+
+
 class WorkerStream:
     """Raises StreamAway for an outage, StreamRefused for what no waiting mends."""
 
@@ -70,14 +78,16 @@ class WorkerStream:
                 if not str(error).startswith("BUSYGROUP"):
                     raise
 
-    async def read_new(self, count: int) -> list[Entry]:
-        """Up to `count` (at least 1) entries that nobody was given; waits BLOCK seconds for one.
+    async def read_new(self, count: int, block: float) -> list[Entry]:
+        """Up to `count` (at least 1) entries that nobody was given; waits for `block` seconds.
 
-        Raises StreamHung where no answer came at all.
+        At most for BLOCK seconds. Raises StreamHung where no answer came at all.
         """
+        # BLOCK 0 means without end to the server.
+        block = max(0.001, min(block, settings.JOBS["BLOCK"]))
         with translated():
             try:
-                return await self._read(self._reader, ">", count, settings.JOBS["BLOCK"])
+                return await self._read(self._reader, ">", count, block)
             except exceptions.TimeoutError as error:
                 raise StreamHung(f"no answer to a blocking read: {error}") from error
 
@@ -107,24 +117,25 @@ class WorkerStream:
         gone = [entry_id.decode() for entry_id in trimmed[0]] if trimmed else []
         return Reclaimed(after.decode(), entries_of_items(items), gone)
 
-    async def renew(self, entry_ids: Sequence[str]) -> list[str]:
-        """Start the lease of these entries anew; returns those that are no longer this worker's.
+    async def renew(self, entry_ids: Sequence[str]) -> Leases:
+        """Start the lease of these entries anew, as far as they are this worker's own.
 
         Raises NameLost where another process goes by this name.
         """
         return await self._set_idle(0, entry_ids)
 
-    async def hand_back(self, entry_ids: Sequence[str]) -> None:
+    async def hand_back(self, entry_ids: Sequence[str]) -> Leases:
         """Let anybody reclaim these entries at once, as far as they are this worker's own."""
-        await self._set_idle(int(settings.JOBS["LEASE"] * 1000) + 1, entry_ids)
+        return await self._set_idle(int(settings.JOBS["LEASE"] * 1000) + 1, entry_ids)
 
-    async def _set_idle(self, milliseconds: int, entry_ids: Sequence[str]) -> list[str]:
+    async def _set_idle(self, milliseconds: int, entry_ids: Sequence[str]) -> Leases:
         with translated():
-            lost: Any = await self._commands.eval(
+            found: Any = await self._commands.eval(
                 SET_IDLE, 2, self._stream, self._name_key,
                 self._group, self.consumer, self._token, milliseconds, *entry_ids,
             )  # fmt: skip
-        return [entry_id.decode() for entry_id in lost]
+        lost, trimmed = ([entry_id.decode() for entry_id in ids] for ids in found)
+        return Leases(lost, trimmed)
 
     async def acknowledge(self, entry_ids: Sequence[str]) -> None:
         """XACK; may be repeated. Only for entries whose outcome is committed."""

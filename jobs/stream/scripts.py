@@ -25,18 +25,20 @@ local owner = redis.call('GET', KEYS[2])
 if owner and owner ~= token then
   return redis.error_reply('NAMELOST another process holds the name ' .. consumer)
 end
-local lost = {}
+local lost, trimmed = {}, {}
 for i = 5, #ARGV do
   local mine = redis.call('XPENDING', KEYS[1], group, ARGV[i], ARGV[i], 1, consumer)
   if #mine == 1 then
-    redis.call('XCLAIM', KEYS[1], group, consumer, 0, ARGV[i], 'IDLE', idle, 'JUSTID')
+    local kept = redis.call('XCLAIM', KEYS[1], group, consumer, 0, ARGV[i], 'IDLE', idle, 'JUSTID')
+    if #kept == 0 then trimmed[#trimmed + 1] = ARGV[i] end
   else
     lost[#lost + 1] = ARGV[i]
   end
 end
-return lost
+return {lost, trimmed}
 """
-"""Sets the idle time of those entries that are still this consumer's own, and names the others.
+"""Sets the idle time of those entries that are still this consumer's own, and names the others:
+those of another consumer, and those that are gone from the stream (the claim drops them then).
 
 A bare XCLAIM has no owner check: a worker that slept would take its entry back from whoever
 reclaimed it. JUSTID leaves the delivery count alone.

@@ -91,6 +91,14 @@ def spin(job: Job[DrillArgs]) -> None:
     leave_row(job)
 
 
+@handler("drill_forbidden")
+def overstep(job: Job[DrillArgs]) -> None:
+    """Asks for what its database role may not have."""
+    with job.effects(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL ROLE pg_monitor")
+        cursor.execute("TABLE drill_effect")
+
+
 @handler("drill_segfault")
 def crash_process(job: Job[DrillArgs]) -> None:
     """Takes its render process with it."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 
 def wait(ms: int, gate: str) -> None:
-    """So many milliseconds, or until the file `gate` is there."""
+    """So many milliseconds, or until the file `gate` is there; `<gate>-begun` says it waits."""
+    Path(f"{gate}-begun").touch()
     deadline = time.monotonic() + ms / 1000
     while (left := deadline - time.monotonic()) > 0 and not Path(gate).exists():
         time.sleep(min(left, 0.02))

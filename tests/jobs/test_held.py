@@ -64,7 +64,8 @@ def test_a_suspect_that_an_outage_cut_keeps_its_turn(held: Held, launched: Launc
     held.admit(second)
     assert not held.settle(first, Outcome.UNDECIDED)
     assert launched == [1]
-    held.resume()
+    for one in held.take_interrupted():
+        held.run_again(one)
     assert launched == [1, 1]
     held.settle(first, Outcome.PROCESSED)
     assert launched == [1, 1, 2]
@@ -104,6 +105,24 @@ def test_a_lost_suspect_lets_the_next_one_run(held: Held, launched: Launches) ->
     held.give_up(["1-0"])
     assert held.interrupted == []
     assert launched == [1, 2]
+    held.run_again(first)
+    assert launched == [1, 2]
+
+
+def test_a_noted_start_is_taken_back_where_nobody_died_of_it(held: Held) -> None:
+    done, lost, cut = (slot(n, suspect=True) for n in (1, 2, 3))
+    for one in (done, lost, cut):
+        held.admit(one)
+        one.start_noted = True
+        if one is done:
+            held.settle(one, Outcome.PROCESSED)
+        elif one is lost:
+            held.give_up(["2-0"])
+            held.settle(one, Outcome.UNDECIDED)
+        else:
+            held.settle(one, Outcome.UNDECIDED)
+            held.give_up(["3-0"])
+    assert held.uncounted == [2, 3]
 
 
 def test_a_closed_one_starts_nothing_and_names_what_is_left(held: Held, launched: Launches) -> None:
@@ -111,7 +130,7 @@ def test_a_closed_one_starts_nothing_and_names_what_is_left(held: Held, launched
     held.closed = True
     held.admit(slot(2))
     held.admit(slot(3, suspect=True))
-    held.resume()
+    held.run_again(slot(2))
     assert launched == [1]
     assert [one.outbox_id for one in held.left()] == [1, 2, 3]
     assert held.at_work() == 1

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.pool import ComputeFailed, ComputeTimeout, Pool, ProcessDied
+from jobs.compute_process import ComputeFailed, ComputeTimeout, ProcessDied
+from jobs.pool import Pool, PoolBroken
 
 
 def begun() -> None:
@@ -140,7 +141,7 @@ def test_a_process_that_cannot_be_replaced_costs_one_call_and_no_place(
         with pytest.raises(ProcessDied):
             pool.compute(60, begun, end_by, signal.SIGKILL)
         start = pool._start
-        failures = iter([OSError("Cannot allocate memory")])
+        failures = iter([OSError("Cannot allocate memory")] * 3)
 
         def start_or_fail() -> object:
             for failure in failures:
@@ -148,7 +149,7 @@ def test_a_process_that_cannot_be_replaced_costs_one_call_and_no_place(
             return start()
 
         monkeypatch.setattr(pool, "_start", start_or_fail)
-        with pytest.raises(OSError, match="allocate"):
+        with pytest.raises(PoolBroken):
             pool.compute(60, begun, double, 1)
         assert pool.compute(60, begun, double, 21) == 42
     finally:
@@ -161,6 +162,46 @@ def test_the_limit_also_bounds_what_is_sent_to_a_stopped_process() -> None:
         os.kill(pool.compute(60, begun, process_id), signal.SIGSTOP)
         with pytest.raises(ComputeTimeout):
             pool.compute(0.5, begun, len, b"x" * 5_000_000)
+        assert pool.compute(60, begun, double, 21) == 42
+    finally:
+        pool.close()
+
+
+def test_a_process_killed_while_idle_costs_the_next_work_nothing(pool: Pool) -> None:
+    pid = pool.compute(60, begun, process_id)
+    os.kill(pid, signal.SIGKILL)
+    assert pool.compute(60, begun, double, 21) == 42
+
+
+def test_a_warm_up_that_fails_is_the_pools_fault_and_not_the_works() -> None:
+    pool = Pool(1, warm_up=["tests.jobs.test_pool.fail"])
+    try:
+        with pytest.raises(PoolBroken):
+            pool.compute(60, begun, double, 21)
+    finally:
+        pool.close()
+
+
+def unpicklable() -> object:
+    return lambda: None
+
+
+def test_a_result_that_cannot_be_sent_is_the_works_failure(pool: Pool) -> None:
+    pid = pool.compute(60, begun, process_id)
+    with pytest.raises(ComputeFailed, match="local object"):
+        pool.compute(60, begun, unpicklable)
+    assert pool.compute(60, begun, process_id) == pid
+
+
+def allocate() -> int:
+    return len(bytearray(400_000_000))
+
+
+def test_a_process_may_allocate_so_much_and_no_more() -> None:
+    pool = Pool(1, memory=300_000_000)
+    try:
+        with pytest.raises(ComputeFailed, match="MemoryError"):
+            pool.compute(60, begun, allocate)
         assert pool.compute(60, begun, double, 21) == 42
     finally:
         pool.close()

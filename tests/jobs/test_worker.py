@@ -402,6 +402,13 @@ def test_a_bad_option_is_named_with_what_it_takes(
     assert message in process.log()
 
 
+def test_a_bad_address_of_redis_is_named(product: Product) -> None:
+    process = product.plain_worker("one", REDIS_URL="http://127.0.0.1:1")
+    assert process.ended() == 2
+    assert "REDIS_URL" in process.log()
+    assert "Traceback" not in process.log()
+
+
 def test_a_wrong_password_ends_the_worker_loudly(product: Product) -> None:
     address = django_settings.REDIS_URL.replace("@", "wrong@")
     process = product.worker(REDIS_URL=address)

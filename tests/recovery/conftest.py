@@ -62,6 +62,10 @@ class Drill:
         """Every job has waited long enough, also those that run now."""
         self._gate.touch()
 
+    def wait_until_begun(self) -> None:
+        """Wait until a job waits at the gate."""
+        wait_for(Path(f"{self._gate}-begun").exists, "a job at the gate")
+
     def put(self, count: int = 1, kind: str = "drill_row", ms: int = 0) -> list[int]:
         """The outbox ids of new jobs, committed together."""
         with transaction.atomic():

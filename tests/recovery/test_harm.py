@@ -2,12 +2,16 @@
 
 import os
 import signal
+import threading
+import time
 
 import pytest
+from django.db import connection, transaction
 
 from jobs.models import OutboxRow, RefusedEntry
+from jobs.outbox import enqueue
 from jobs.worker import Exit
-from tests.processes import compute_processes, wait_for
+from tests.processes import compute_processes, duration, wait_for
 from tests.recovery.conftest import Drill
 
 DIED = "worker died 3 times"
@@ -70,7 +74,7 @@ def test_a_killed_render_process_costs_a_second_run_and_no_attempt(drill: Drill)
     worker.wait_until_said("is ready")
     [child] = wait_for(lambda: compute_processes(worker.popen.pid), "a render process")
     jobs = drill.put(3, kind="drill_compute", ms=60_000)
-    worker.wait_until_it_runs("drill_compute")
+    drill.wait_until_begun()
     os.kill(child, signal.SIGKILL)
     worker.wait_until_said("a process died under its job")
     drill.open_gate()
@@ -102,6 +106,71 @@ def test_a_job_that_never_returns_ends_its_worker_with_the_stacks_and_is_dead_af
     drill.product.plain_worker("one")
     drill.all_done_once(neighbours)
     assert drill.dead() == {stuck: DIED}
+
+
+def test_a_signal_to_a_worker_that_ends_by_itself_does_not_cut_what_runs(drill: Drill) -> None:
+    drill.put(kind="drill_hang")
+    neighbours = drill.put(3, ms=4000)
+    worker = drill.product.plain_worker("one")
+    worker.wait_until_said("stuck, this worker ends")
+    assert worker.stop() == Exit.STUCK
+    assert drill.effects() == neighbours
+
+
+def test_a_permission_that_is_missing_ends_the_worker_and_charges_no_job(drill: Drill) -> None:
+    [job] = drill.put(kind="drill_forbidden")
+    worker = drill.product.plain_worker("one")
+    assert worker.ended() == Exit.REFUSED
+    assert worker.said("refused by a server: ProgrammingError: permission denied")
+    row = OutboxRow.objects.get(pk=job)
+    assert (row.attempts, row.starts, row.dead_at) == (0, 0, None)
+
+
+def test_a_row_that_others_lock_delays_its_own_job_alone(drill: Drill) -> None:
+    """A lock that is not to be had decides nothing; the worker reads on meanwhile."""
+    [locked] = drill.put(ms=60_000)
+    worker = drill.product.plain_worker("one", LOCK_TIMEOUT_MS="200")
+    drill.wait_until_begun()
+    with transaction.atomic():
+        OutboxRow.objects.select_for_update().get(pk=locked)
+        drill.open_gate()
+        others = committed_elsewhere(60)
+        wait_for(lambda: len(drill.effects()) == 60, "the other jobs", seconds=20)
+        wait_for(lambda: worker.said("undecided 2 times"), "some tries of the locked one")
+    drill.all_done_once([locked, *others])
+    assert drill.attempts() == {0}
+    assert not worker.said("reads nothing for now")
+
+
+def committed_elsewhere(count: int) -> list[int]:
+    """New jobs, enqueued by another session than the test's own, which holds a transaction."""
+    found: list[int] = []
+
+    def put() -> None:
+        with transaction.atomic():
+            found.extend(enqueue("drill_row", number=n, ms=1) for n in range(count))
+        connection.close()
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    thread.join()
+    return found
+
+
+def test_a_worker_that_was_stopped_for_long_is_not_taken_for_stuck(drill: Drill) -> None:
+    """The kind's second is over while the whole process stands still: that is not its time."""
+    [job] = drill.put(kind="drill_slow", ms=60_000)
+    worker = drill.product.plain_worker("one")
+    worker.wait_until_said("is ready")
+    wait_for(lambda: drill.pending() == 1, "the job in work")
+    worker.signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    wait_for(lambda: time.monotonic() - stopped > duration("LAG_LIMIT") + 1, "some seconds")
+    drill.open_gate()
+    worker.signal(signal.SIGCONT)
+    drill.all_done_once([job])
+    assert not worker.said("stuck")
+    assert worker.stop() == Exit.DRAINED
 
 
 def test_an_overdue_job_may_be_taken_over_and_happens_once(drill: Drill) -> None:
@@ -168,6 +237,20 @@ def test_a_payload_that_does_not_parse_is_dead_at_once_and_blocks_nothing(drill:
     drill.all_done_once(good)
     assert drill.dead()[bad].startswith("malformed: number")
     assert not RefusedEntry.objects.exists()
+
+
+def test_entries_trimmed_under_a_worker_at_work_are_published_again(drill: Drill) -> None:
+    jobs = drill.put(8, ms=60_000)
+    dead = drill.product.plain_worker("one")
+    dead.wait_until_it_runs("drill_row", 8)
+    dead.kill()
+    worker = drill.product.plain_worker("one")
+    worker.wait_until_it_runs("drill_row", 1)
+    drill.redis.xtrim("jobs", maxlen=0, approximate=False)
+    wait_for(lambda: drill.redis.xlen("jobs") >= 7, "what waits is published again")
+    drill.open_gate()
+    drill.all_done_once(jobs)
+    assert drill.dead() == {}
 
 
 @pytest.mark.parametrize("trimmed", ["read", "claimed"])

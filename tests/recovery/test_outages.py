@@ -151,6 +151,24 @@ def test_blocking_reads_that_hang_while_the_server_answers_end_the_worker(drill:
     drill.all_done_once(jobs)
 
 
+def test_blocking_reads_that_fail_while_the_server_answers_are_tried_with_patience(
+    drill: Drill,
+) -> None:
+    """As with no connection left for them: no spin, no flood, and it passes."""
+    with proxied(drill) as proxy:
+        worker = drill.product.plain_worker("one", REDIS_URL=proxy.url(servers.REDIS.url(0)))
+        worker.wait_until_said("is ready")
+        proxy.cut_blocking_reads = True
+        worker.wait_until_said("reads nothing for now")
+        began, lines = time.monotonic(), worker.log().count("\n")
+        wait_for(lambda: time.monotonic() - began > 4, "some seconds")
+        assert worker.log().count("\n") - lines < LINES_A_SECOND * 4
+        proxy.cut_blocking_reads = False
+        jobs = drill.put(5)
+        drill.all_done_once(jobs)
+        assert worker.popen.poll() is None
+
+
 def test_half_a_second_more_for_every_call_is_an_outage_and_passes(drill: Drill) -> None:
     """Calls time out after 100 ms, their outcome unknown: nothing is lost, nothing doubled."""
     with proxied(drill) as proxy:

@@ -67,7 +67,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--grace",
             type=_number(0, 3600),
-            default=int(settings.JOBS["GRACE"]),
+            default=settings.JOBS["GRACE"],
             help="seconds to finish",
         )
         parser.add_argument("--drain", action="store_true", help="leave once nothing is due")
@@ -80,15 +80,19 @@ class Command(BaseCommand):
             raise CommandError(f"{problem.msg} {problem.hint}", returncode=2)
         # Handlers that compute would otherwise keep the loop waiting 5 ms each for the interpreter.
         sys.setswitchinterval(SWITCH_INTERVAL)
-        if options["metrics_port"]:
-            start_http_server(options["metrics_port"], addr="127.0.0.1")
+        if port := options["metrics_port"]:
+            _serve_metrics(port)
+        try:
+            stream = WorkerStream(settings.REDIS_URL, options["name"])
+        except ValueError as error:
+            raise CommandError(f"REDIS_URL: {error}", returncode=2) from error
         pool = Pool(
             options["render_processes"],
             warm_up=settings.JOBS["WARM_UP"],
             renders=settings.JOBS["RENDERS_PER_PROCESS"],
             memory=settings.JOBS["COMPUTE_MEMORY"],
         )
-        code, unfinished = asyncio.run(_work(pool, options))
+        code, unfinished = asyncio.run(_work(stream, pool, options))
         # The closed loop left the default, which would be a death by signal.
         signal.signal(signal.SIGTERM, lambda *_: _leave_now(code))
         if unfinished:
@@ -98,20 +102,31 @@ class Command(BaseCommand):
         sys.exit(code)
 
 
-async def _work(pool: Pool, options: dict[str, Any]) -> tuple[Exit, int]:
+def _serve_metrics(port: int) -> None:
+    try:
+        start_http_server(port, addr="127.0.0.1")
+    except OSError as error:
+        raise CommandError(f"--metrics-port {port}: {error}", returncode=2) from error
+
+
+async def _work(stream: WorkerStream, pool: Pool, options: dict[str, Any]) -> tuple[Exit, int]:
     letters = Letters(settings.REDIS_URL)
     worker = Worker(
-        WorkerStream(settings.REDIS_URL, options["name"]),
+        stream,
         Runner(options["name"], pool, letters),
         Sorter(letters, options["name"]),
         slots=options["slots"],
         grace=options["grace"],
         drain=options["drain"],
     )
+    signals = 0
 
     def on_stop() -> None:
-        if worker.is_stopping:
-            _leave_now(Exit.UNFINISHED)
+        # A worker that stops by itself may still hand back what runs: only a second one cuts that.
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            _leave_now(max(worker.exit, Exit.UNFINISHED))
         worker.stop()
 
     loop = asyncio.get_running_loop()

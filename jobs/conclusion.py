@@ -7,7 +7,7 @@ look at the committed null, match nothing and lose the attempt.
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,13 +108,13 @@ def row_of_entry(entry_id: str) -> int | None:
     return found[0] if found else None
 
 
-def move_to_processed(job: Job[Any], args: Mapping[str, int | str], worker: str, ms: int) -> None:
+def move_to_processed(job: Job[Any], worker: str, ms: int) -> None:
     """Move the job's outbox row to the processed table, in the caller's transaction.
 
     Only a row whose kind, args and request id are the entry's own moves: identities are given out
     twice after a database is restored. Raises AlreadyProcessed, or UnknownJob.
     """
-    values = [job.outbox_id, job.kind, json.dumps(args), job.request_id, worker, ms]
+    values = [job.outbox_id, job.kind, json.dumps(job.args_by_name()), job.request_id, worker, ms]
     if _execute_bare(MOVE, values) == 1:
         return
     if job.outbox_id in processed_among([job.outbox_id]):

@@ -44,6 +44,10 @@ class Job[A]:
     trace: str
     desk: Desk | None = None
 
+    def args_by_name(self) -> dict[str, int | str]:
+        """The arguments as they stand in the outbox row."""
+        return {name: getattr(self.args, name) for name in self.args.__dataclass_fields__}  # type: ignore[attr-defined]
+
     def effects(self) -> AbstractContextManager[None]:
         """The one transaction in which the job becomes done; see `runner.Run.effects`."""
         return self._at_desk().effects()

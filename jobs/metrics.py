@@ -1,5 +1,7 @@
 """Every series that the way of a job exports."""
 
+import functools
+
 from prometheus_client import Counter, Gauge, Histogram
 
 JOBS_RELAYED = Counter("stagedoor_jobs_relayed", "Entries added to the stream.")
@@ -19,3 +21,14 @@ ENTRIES_REDELIVERED = Counter(
 )
 LEASES_LOST = Counter("stagedoor_leases_lost", "Jobs in work that another worker took over.")
 LOOP_LAG = Gauge("stagedoor_loop_lag_seconds", "How late the worker's loop came to its last turn.")
+
+
+# The look-up of a label costs as much as all else that a job's series do.
+_finished = functools.lru_cache(JOBS_FINISHED.labels)
+_seconds = functools.lru_cache(HANDLER_SECONDS.labels)
+
+
+def note_finished(kind: str, result: str, seconds: float) -> None:
+    """One run of a job of `kind` ended so, after so many seconds."""
+    _finished(kind, result).inc()
+    _seconds(kind).observe(seconds)

@@ -100,9 +100,7 @@ class Run:
     def _move(self) -> None:
         ms = int((time.monotonic() - self._started) * 1000)
         try:
-            conclusion.move_to_processed(
-                self._job, dataclasses.asdict(self._job.args), self._worker, ms
-            )
+            conclusion.move_to_processed(self._job, self._worker, ms)
         except (conclusion.AlreadyProcessed, conclusion.UnknownJob) as lost:
             # Remembered here: a handler may swallow it and return as if all were well.
             self.lost = lost
@@ -141,8 +139,7 @@ class Runner:
             outcome = self._decided(slot)
             seconds = time.monotonic() - started
             slot.end()
-            metrics.JOBS_FINISHED.labels(slot.kind.name, outcome.value).inc()
-            metrics.HANDLER_SECONDS.labels(slot.kind.name).observe(seconds)
+            metrics.note_finished(slot.kind.name, outcome.value, seconds)
             _log(slot, outcome, seconds)
             return outcome
 

@@ -17,7 +17,7 @@ from typing import Any
 from django.db import OperationalError, close_old_connections, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-HOT_THREADS = 3
+HOT_THREADS = 4
 """Threads that have just begun a job, above which another waiting job wakes none (`make bench`)."""
 SPREAD = 0.01
 """Seconds for which a thread counts as having just begun; so long may a job wait (`make bench`)."""

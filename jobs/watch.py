@@ -25,7 +25,7 @@ TICK = 0.5
 async def renew_leases(
     stream: WorkerStream, entry_ids: Callable[[], list[str]], lose: Callable[[Leases], None]
 ) -> None:
-    """Keep `entry_ids()` this worker's own, for ever; `lose` is told what is not. Raises NameLost."""
+    """Keep `entry_ids()` this worker's own, for ever; `lose` hears of others. Raises NameLost."""
     seconds = settings.JOBS["LEASE_RENEWAL"]
     while True:
         await asyncio.sleep(seconds)

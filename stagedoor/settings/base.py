@@ -1,5 +1,6 @@
 """What every environment shares. Values come from the environment through django-environ."""
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,9 @@ STOP_TIMEOUT = env.float("STOP_TIMEOUT", default=None)
 BUILD = env.str("BUILD", default="dev")
 FAILPOINTS = False
 
+# No line shows them, and each record would look them up.
+logging.logThreads = logging.logProcesses = False
+logging.logMultiprocessing = logging.logAsyncioTasks = False  # type: ignore[attr-defined]
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
 
 

@@ -139,9 +139,8 @@ def job_of(row: int, **changes: Any) -> Job[Args]:
 
 
 def move(job: Job[Args]) -> None:
-    args: dict[str, int | str] = {"order_id": job.args.order_id, "note": job.args.note}
     with transaction.atomic():
-        conclusion.move_to_processed(job, args, "worker-1", 12)
+        conclusion.move_to_processed(job, "worker-1", 12)
 
 
 def test_a_job_moves_once_and_is_found_done_ever_after() -> None:

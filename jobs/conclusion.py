@@ -7,7 +7,7 @@ look at the committed null, match nothing and lose the attempt.
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,10 @@ import psycopg
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
+from . import rows
 from .job import Fields, Job
 from .policy import Bury, Policy, Retry
 
-STARTS_LIMIT = 2
-"""Starts without an outcome after which a job is not run again: the third is dead (design §6)."""
 RAW_LIMIT = 4096
 """Bytes kept of each name and value of a refused entry, and twice as many parts at most."""
 
@@ -41,15 +40,6 @@ class UnknownJob(LookupError):
 
 class AlreadyProcessed(Exception):
     """Another delivery of the job committed its effects; raised by `move_to_processed`."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowState:
-    """What a worker must know of a row before it runs an entry of it."""
-
-    dead: bool
-    waiting: bool
-    starts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,38 +66,6 @@ class _Row:
     waited: float
 
 
-def row_states(ids: Sequence[int]) -> dict[int, RowState]:
-    """The state of each of these outbox rows that is still there: one statement for a batch."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT id, dead_at IS NOT NULL, available_at > statement_timestamp(), starts
-            FROM jobs_outbox WHERE id = ANY(%s)
-            """,
-            [list(ids)],
-        )
-        return {row: RowState(*state) for row, *state in cursor.fetchall()}
-
-
-def processed_among(ids: Iterable[int]) -> set[int]:
-    """Those of these whose jobs are done. Look in the outbox first: rows move one way."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT outbox_id FROM jobs_processed WHERE outbox_id = ANY(%s)", [list(ids)]
-        )
-        return {outbox_id for (outbox_id,) in cursor.fetchall()}
-
-
-def row_of_entry(entry_id: str) -> int | None:
-    """The live row whose present publication is this entry."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT id FROM jobs_outbox WHERE entry_id = %s AND dead_at IS NULL", [entry_id]
-        )
-        found = cursor.fetchone()
-    return found[0] if found else None
-
-
 def move_to_processed(job: Job[Any], worker: str, ms: int) -> None:
     """Move the job's outbox row to the processed table, in the caller's transaction.
 
@@ -117,7 +75,7 @@ def move_to_processed(job: Job[Any], worker: str, ms: int) -> None:
     values = [job.outbox_id, job.kind, json.dumps(job.args_by_name()), job.request_id, worker, ms]
     if _execute_bare(MOVE, values) == 1:
         return
-    if job.outbox_id in processed_among([job.outbox_id]):
+    if job.outbox_id in rows.processed_among([job.outbox_id]):
         raise AlreadyProcessed(job.outbox_id)
     raise UnknownJob(f"no outbox row {job.outbox_id} of kind {job.kind} with these arguments")
 
@@ -184,43 +142,6 @@ def mark_dead(outbox_id: int, entry_id: str, reason: str, failure: Failure) -> D
     """T6: stop trying. None, and nothing changed, where the row is gone, dead or published anew."""
     with _locked(outbox_id, entry_id) as (cursor, row):
         return _mark_dead(cursor, row, reason, failure) if row else None
-
-
-def note_start(outbox_id: int, number: int) -> None:
-    """T9: write down that a suspect is about to run, for the `number`th time without an outcome.
-
-    The number and not one more: where the answer is lost, it is written again.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            UPDATE jobs_outbox SET starts = greatest(starts, %s)
-            WHERE id = %s AND dead_at IS NULL
-            """,
-            [number, outbox_id],
-        )
-
-
-def take_back_starts(outbox_ids: Sequence[int]) -> None:
-    """T9: these runs ended without an outcome and without killing their worker."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE jobs_outbox SET starts = starts - 1 WHERE id = ANY(%s) AND starts > 0",
-            [list(outbox_ids)],
-        )
-
-
-def make_due_again(entry_ids: Sequence[str]) -> int:
-    """Publish the rows of these lost entries anew; returns how many there were."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL
-            WHERE entry_id = ANY(%s) AND dead_at IS NULL
-            """,
-            [list(entry_ids)],
-        )
-        return int(cursor.rowcount)
 
 
 def refuse(entry_id: str, fields: Fields, reason: str) -> None:

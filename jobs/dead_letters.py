@@ -6,7 +6,7 @@ A letter that cannot be added is no loss: the outbox row keeps the whole story.
 import logging
 from datetime import UTC, datetime
 
-from . import conclusion, metrics
+from . import conclusion, metrics, rows
 from .conclusion import Dead, Failure
 from .errors import error_line
 from .failpoint import failpoint
@@ -30,10 +30,10 @@ def bury(letters: Letters, entry: Entry, outbox_id: int, reason: str, failure: F
 def bury_malformed(letters: Letters, entry: Entry, error: MalformedJob, worker: str) -> None:
     """An entry that does not parse: its row is dead at once, or the entry is kept as refused."""
     failure = Failure(error_line(error), "", worker)
-    outbox_id = parse_outbox_id(entry.fields) or conclusion.row_of_entry(entry.id)
+    outbox_id = parse_outbox_id(entry.fields) or rows.row_of_entry(entry.id)
     if outbox_id and bury(letters, entry, outbox_id, f"malformed: {error}", failure):
         return
-    state = conclusion.row_states([outbox_id]).get(outbox_id) if outbox_id else None
+    state = rows.row_states([outbox_id]).get(outbox_id) if outbox_id else None
     if state is None or not state.dead:
         refuse(letters, entry, f"malformed: {error}", worker)
 

@@ -1,17 +1,16 @@
 """One job in one thread: its handler, its effects in one transaction, its outcome as a value."""
 
 import contextlib
-import dataclasses
 import enum
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from django.db import close_old_connections, connection, transaction
+from django.db import close_old_connections, connection
 
-from . import conclusion, dead_letters, metrics, outage
+from . import conclusion, dead_letters, metrics, outage, rows
 from .compute_process import ProcessDied
 from .conclusion import Dead, Failure
 from .correlation import correlated
@@ -19,6 +18,7 @@ from .errors import error_line, traceback_text
 from .failpoint import failpoint
 from .policy import Retry
 from .pool import Pool, PoolBroken
+from .run import Run
 from .slot import Slot
 from .stream import Letters
 
@@ -55,74 +55,6 @@ class EffectsMissing(RuntimeError):
     """The handler returned without a committed `effects()`: a programming error in it."""
 
 
-class Run:
-    """The desk of one running job (`job.Desk`)."""
-
-    def __init__(self, slot: Slot, worker: str, pool: Pool) -> None:
-        self._slot = slot
-        self._job = dataclasses.replace(slot.job, desk=self)
-        self._worker = worker
-        self._pool = pool
-        self._started = time.monotonic()
-        self._inside = False
-        self.committed = False
-        self.lost: Exception | None = None
-
-    def handle(self) -> None:
-        """Run the handler; raises what it raises."""
-        self._slot.kind.handle(self._job)
-
-    @contextlib.contextmanager
-    def effects(self) -> Iterator[None]:
-        """T3: the job's row moves to the processed table together with what the body writes.
-
-        Raises AlreadyProcessed where another delivery won, UnknownJob where the row is not this
-        job's; the body does not run then.
-        """
-        failpoint("runner.before_effects", self._job.kind)
-        with transaction.atomic(durable=True):
-            # Not after the block: Django leaves it without a word when it rolled back because an
-            # error inside was swallowed, and an acknowledged job would be lost.
-            transaction.on_commit(self._note_commit)
-            self._move()
-            failpoint("runner.moved", self._job.kind)
-            self._inside = True
-            try:
-                yield
-            finally:
-                self._inside = False
-            failpoint("runner.before_commit", self._job.kind)
-
-    def _note_commit(self) -> None:
-        self.committed = True
-        failpoint("runner.committed", self._job.kind)
-
-    def _move(self) -> None:
-        ms = int((time.monotonic() - self._started) * 1000)
-        try:
-            conclusion.move_to_processed(self._job, self._worker, ms)
-        except (conclusion.AlreadyProcessed, conclusion.UnknownJob) as lost:
-            # Remembered here: a handler may swallow it and return as if all were well.
-            self.lost = lost
-            raise
-
-    def nothing_to_do(self) -> None:
-        """Record that the state was there already. Raises RuntimeError outside of `effects()`."""
-        if not self._inside:
-            raise RuntimeError("nothing_to_do() belongs inside effects()")
-        conclusion.note_nothing_to_do(self._job.outbox_id)
-
-    def compute[**P, R](self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run CPU work in the pool, bounded by the kind's timeout; see `Pool.compute`."""
-        self._slot.wait()
-        try:
-            return self._pool.compute(
-                self._slot.kind.policy.timeout, self._slot.begin, function, *args, **kwargs
-            )
-        finally:
-            self._slot.begin()
-
-
 class Runner:
     """Runs jobs for the consumer `worker`; may be called from any number of threads."""
 
@@ -156,16 +88,16 @@ class Runner:
 
     def _note_start(self, slot: Slot) -> bool:
         if slot.suspect and not slot.start_noted:
-            if slot.starts >= conclusion.STARTS_LIMIT:
+            if slot.starts >= rows.STARTS_LIMIT:
                 return False
-            conclusion.note_start(slot.outbox_id, slot.starts + 1)
+            rows.note_start(slot.outbox_id, slot.starts + 1)
             slot.start_noted = True
             slot.starts += 1
             failpoint("runner.start_noted", slot.job.kind)
         return True
 
     def _bury_killer(self, slot: Slot) -> Outcome:
-        reason = f"worker died {conclusion.STARTS_LIMIT + 1} times"
+        reason = f"worker died {rows.STARTS_LIMIT + 1} times"
         failure = Failure(slot.error or reason, "", self._worker)
         buried = dead_letters.bury(self._letters, slot.entry, slot.outbox_id, reason, failure)
         return Outcome.BURIED if buried else Outcome.CONCLUDED
@@ -193,7 +125,7 @@ class Runner:
         if outage.is_outage(error):
             # A commit that raised may have happened all the same: look before deciding.
             close_old_connections()
-            if slot.outbox_id in conclusion.processed_among([slot.outbox_id]):
+            if slot.outbox_id in rows.processed_among([slot.outbox_id]):
                 return Outcome.PROCESSED
             return Outcome.UNDECIDED if slot.cuts < CUTS_LIMIT else self._count(error, slot)
         if isinstance(error, ProcessDied):

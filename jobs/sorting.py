@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from . import conclusion, dead_letters
-from .conclusion import Failure, RowState
+from . import conclusion, dead_letters, rows
+from .conclusion import Failure
 from .job import MalformedJob, parse_outbox_id
 from .registry import UnknownKind, kind_named, parse_entry
+from .rows import RowState
 from .slot import Slot
 from .stream import Entry, Letters
 
@@ -51,10 +52,10 @@ class Sorter:
         self._make_trimmed_due([entry.id for entry in entries if not entry.fields])
         parsed = list(self._parsed(entries))
         ids = {item.outbox_id for item in parsed}
-        states = conclusion.row_states(list(ids)) if ids else {}
+        states = rows.row_states(list(ids)) if ids else {}
         gone = ids - states.keys()
         # In this order: rows move from the outbox to the processed table, never back.
-        done = conclusion.processed_among(gone) if gone else set()
+        done = rows.processed_among(gone) if gone else set()
         found = Sorted()
         for item in parsed:
             state = states.get(item.outbox_id)
@@ -68,8 +69,8 @@ class Sorter:
 
     def _make_trimmed_due(self, entry_ids: Sequence[str]) -> None:
         if entry_ids:
-            rows = conclusion.make_due_again(entry_ids)
-            logger.warning("%d entries were trimmed, %d rows are due again", len(entry_ids), rows)
+            found = rows.make_due_again(entry_ids)
+            logger.warning("%d entries were trimmed, %d rows are due again", len(entry_ids), found)
 
     def _parsed(self, entries: Sequence[Entry]) -> Iterator[Slot | _Stranger]:
         for entry in entries:

@@ -6,18 +6,19 @@ import logging
 import time
 from collections import deque
 from collections.abc import Coroutine, Iterable
-from enum import IntEnum
 from typing import Any
 
 from django.conf import settings
 
-from . import conclusion, metrics, outage, outbox, processes
+from . import outage, outbox, processes
 from .acknowledger import Acknowledger
 from .consumer_name import ConsumerName
 from .errors import error_line
+from .exits import Exit
 from .failpoint import failpoint
 from .held import Held
-from .reading import Batch, Reading, ReadsHang
+from .intake import Intake
+from .reading import Reading, ReadsHang
 from .runner import Outcome, Runner
 from .slot import Slot
 from .sorting import Sorter
@@ -37,18 +38,6 @@ LAST_WORDS = 2.0
 """Seconds that a stopping worker gives its last acknowledgements."""
 
 
-class Exit(IntEnum):
-    """How the worker leaves (design §6)."""
-
-    DRAINED = 0
-    FAILED = 1
-    UNFINISHED = 3
-    STUCK = 4
-    HUNG = 5
-    NAME_TAKEN = 6
-    REFUSED = 7
-
-
 class Worker:
     """One consumer of the group. Call `run()` once; the other methods are for signal handlers.
 
@@ -61,7 +50,6 @@ class Worker:
     ) -> None:  # fmt: skip
         self._stream = stream
         self._runner = runner
-        self._sorter = sorter
         self._slots = slots
         self._grace = grace
         self._drains = drain
@@ -72,9 +60,9 @@ class Worker:
         self._acknowledger = Acknowledger(stream, new_backoff())
         self._name = ConsumerName(stream)
         self._reading = Reading(stream, self._name, self._knows, self._must_look_up)
+        self._intake = Intake(self._reading, sorter, self._threads, self._held, self._acknowledger)
         self._waiting = Waiting(self._probe, self._stopping)
         self._backoff = new_backoff()
-        self._unsorted = Batch([], redelivered=False)
         self._ended: deque[tuple[Slot, Outcome]] = deque()
         self._collecting = False
         self._paused = False
@@ -152,16 +140,19 @@ class Worker:
             self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:
-        if isinstance(error, NameLost):
-            code = Exit.NAME_TAKEN
-        elif isinstance(error, ReadsHang):
-            code = Exit.HUNG
-        else:
-            code = Exit.REFUSED if is_refusal(error) else Exit.FAILED
+        code = Exit.of(error)
         what = "refused by a server" if code is Exit.REFUSED else "this worker ends"
         trace = error if code is Exit.FAILED else None
         logger.error("%s: %s", what, error_line(error), exc_info=trace, extra={"action": "stop"})
         self.stop(code)
+
+    def _renewable(self) -> list[str]:
+        return [*self._held.renewable(), *self._intake.unsorted]
+
+    def _lose(self, leases: Leases) -> None:
+        if leases.lost or leases.trimmed:
+            self._intake.lose(leases)
+            self._wake_up()
 
     def _status(self) -> str:
         status = f"{len(self._held)} of {self._slots} slots busy"
@@ -170,7 +161,7 @@ class Worker:
     async def _stop_when_nothing_is_due(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AGAIN)
-            idle = not self._held and not self._unsorted_ids() and self._acknowledger.empty
+            idle = not self._held and not self._intake.unsorted and self._acknowledger.empty
             with contextlib.suppress(Exception):  # an outage is waited out by the loop
                 if idle and not await self._threads.look_up(outbox.any_due):
                     return self.stop()
@@ -203,51 +194,23 @@ class Worker:
     async def _turn(self) -> None:
         if self._held.interrupted:
             await self._go_on_with(self._held.take_interrupted())
-        elif self._unsorted.entries:
-            await self._admit()
-        elif self._reading.trimmed or self._held.uncounted:
-            await self._threads.look_up(self._make_good)
+        elif self._intake.unsorted:
+            await self._intake.admit()
+        elif self._intake.has_debts:
+            await self._intake.pay_debts()
         elif (free := await self._free_slots()) == 0 or self._paused:
             # XREADGROUP takes COUNT 0 to mean without limit: with no free slot nothing is sent.
             self._changed.clear()
             if not self._must_look_up():
                 await self._changed.wait()
-        else:
-            self._unsorted = await self._reading.some(min(READ_LIMIT, free))
-            if self._unsorted.entries:
-                failpoint("worker.read")
-            if not self._unsorted.redelivered:
-                # Not after other reads: they succeed while new entries cannot be had.
-                self._waiting.over()
-                self._backoff.reset()
+        elif await self._intake.read(min(READ_LIMIT, free)):
+            # Not after other reads: they succeed while new entries cannot be had.
+            self._waiting.over()
+            self._backoff.reset()
 
     def _must_look_up(self) -> bool:
         """Whether a turn has something else to do than to wait for a slot or an entry."""
-        lost = self._reading.trimmed or self._held.uncounted
-        return bool(self.is_stopping or self._held.interrupted or lost)
-
-    def _renewable(self) -> list[str]:
-        return [*self._held.renewable(), *self._unsorted_ids()]
-
-    def _lose(self, leases: Leases) -> None:
-        """Others took these over, or they are gone from the stream: they are given up."""
-        if not leases.lost and not leases.trimmed:
-            return
-        if number := self._held.give_up([*leases.lost, *leases.trimmed]):
-            metrics.LEASES_LOST.inc(number)
-            logger.warning("%d jobs in work were taken over by others", number)
-        self._reading.trimmed.extend(leases.trimmed)
-        self._wake_up()
-
-    def _make_good(self) -> None:
-        """In the look-up thread: rows of lost entries are due again, wrong starts taken back."""
-        trimmed, uncounted = list(self._reading.trimmed), list(self._held.uncounted)
-        if trimmed:
-            conclusion.make_due_again(trimmed)
-            del self._reading.trimmed[: len(trimmed)]
-        if uncounted:
-            conclusion.take_back_starts(uncounted)
-            del self._held.uncounted[: len(uncounted)]
+        return bool(self.is_stopping or self._held.interrupted or self._intake.has_debts)
 
     async def _free_slots(self) -> int:
         # Short jobs free more slots within moments: one read and one look-up for several.
@@ -257,18 +220,6 @@ class Worker:
 
     def _knows(self, entry_id: str) -> bool:
         return entry_id in self._held or entry_id in self._acknowledger
-
-    def _unsorted_ids(self) -> list[str]:
-        return [entry.id for entry in self._unsorted.entries]
-
-    async def _admit(self) -> None:
-        batch = self._unsorted
-        found = await self._threads.look_up(self._sorter.sort, batch.entries, batch.redelivered)
-        failpoint("worker.sorted")
-        self._unsorted = Batch([], redelivered=False)
-        self._acknowledger.settle(found.concluded)
-        for slot in found.runnable:
-            self._held.admit(slot)
 
     # Running
 
@@ -349,21 +300,19 @@ class Worker:
         await self._acknowledger.flush(LAST_WORDS)
 
     async def _hand_back(self) -> None:
-        left = self._held.left()
-        entry_ids = [slot.entry.id for slot in left] + self._unsorted_ids()
+        entry_ids = [slot.entry.id for slot in self._held.left()] + self._intake.unsorted
         if not entry_ids:
             return
         logger.warning("%d jobs handed back unfinished", len(entry_ids))
         self.exit = max(self.exit, Exit.UNFINISHED)
         with contextlib.suppress(Exception):  # else they are reclaimed when their lease is over
-            leases = await self._stream.hand_back(entry_ids)
-            self._reading.trimmed.extend(leases.trimmed)
+            self._intake.lose(await self._stream.hand_back(entry_ids))
         self._held.uncounted += [
-            slot.outbox_id for slot in left if slot.start_noted and not slot.stuck
+            slot.outbox_id for slot in self._held.left() if slot.start_noted and not slot.stuck
         ]
         # Not for long: the service manager waits. A start that stays is one of three.
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._threads.look_up(self._make_good), LAST_WORDS)
+            await asyncio.wait_for(self._intake.pay_debts(), LAST_WORDS)
         failpoint("worker.handed_back")
 
     async def _take_leave(self) -> None:

@@ -15,6 +15,7 @@ from django.conf import settings as django_settings
 from django.db import connection, transaction
 
 from jobs import processes, relay
+from jobs.exits import Exit
 from jobs.job import Job
 from jobs.models import OutboxRow, ProcessedJob, RefusedEntry
 from jobs.outbox import enqueue
@@ -22,7 +23,7 @@ from jobs.pool import Pool
 from jobs.runner import Runner
 from jobs.sorting import Sorter
 from jobs.stream import Letters, RelayStream, WorkerStream
-from jobs.worker import Exit, Worker
+from jobs.worker import Worker
 from tests import servers
 from tests.conftest import MailFolder, Register
 from tests.people import buy, new_type

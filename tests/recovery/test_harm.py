@@ -8,9 +8,9 @@ import time
 import pytest
 from django.db import connection, transaction
 
+from jobs.exits import Exit
 from jobs.models import OutboxRow, RefusedEntry
 from jobs.outbox import enqueue
-from jobs.worker import Exit
 from tests.processes import compute_processes, duration, wait_for
 from tests.recovery.conftest import Drill
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from django.db import connection
 
+from jobs.exits import Exit
 from jobs.models import OutboxRow
-from jobs.worker import Exit
 from stagedoor.embedded.server import HOST
 from tests import servers
 from tests.processes import Process, duration, wait_for

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from jobs.worker import Exit
+from jobs.exits import Exit
 from tests.processes import SHIPPED, wait_for
 from tests.recovery.conftest import Drill
 

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from jobs.worker import Exit
+from jobs.exits import Exit
 from tests.conftest import MailFolder
 from tests.people import buy, new_type
 from tests.processes import compute_processes, duration, wait_for

@@ -26,13 +26,14 @@ def _ranges(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
     positive = (
         "BLOCK", "HUNG_AFTER", "LEASE", "LEASE_RENEWAL", "RECLAIM", "NAME_TTL", "NAME_WAIT",
         "HEARTBEAT", "BACKOFF_MIN", "LAG_LIMIT", "UNKNOWN_DELAY", "RELAY_POLL",
+        "RECONCILE", "RECONCILE_AFTER",
     )  # fmt: skip
     for name in positive:
         if jobs[name] <= 0:
             yield _error("E001", name, f"is {jobs[name]:g}, not positive", "a number of seconds")
     if jobs["GRACE"] < 0:
         yield _error("E001", "GRACE", f"is {jobs['GRACE']:g}, less than 0", "0 or more seconds")
-    for name in ("MAXLEN", "DEAD_MAXLEN", "RELAY_BATCH", "RENDERS_PER_PROCESS"):
+    for name in ("MAXLEN", "MARK", "DEAD_MAXLEN", "RELAY_BATCH", "RENDERS_PER_PROCESS"):
         if jobs[name] < 1:
             yield _error("E005", name, f"is {jobs[name]}", "1 or more")
 
@@ -54,6 +55,13 @@ def _contradictions(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
         )  # fmt: skip
     if jobs["BACKOFF_MAX"] < jobs["BACKOFF_MIN"]:
         yield _error("E004", "BACKOFF_MAX", "is below JOBS_BACKOFF_MIN", "more than that")
+    if jobs["MARK"] > 0.9 * jobs["MAXLEN"]:
+        yield _error(
+            "E007", "MARK",
+            f"is {jobs['MARK']}, too near to JOBS_MAXLEN ({jobs['MAXLEN']}): the stream would push "
+            "out entries that nobody has read",
+            "four fifths of JOBS_MAXLEN",
+        )  # fmt: skip
 
 
 def stop_timeout(grace: float) -> Iterator[CheckMessage]:

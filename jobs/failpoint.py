@@ -7,6 +7,9 @@ _armed: Callable[[str], None] | None = None
 FAILPOINTS = (
     "enqueue.committed",
     "relay.appended",
+    "relay.made_due",
+    "relay.wrote_epoch",
+    "relay.found_lost",
     "worker.read",
     "worker.sorted",
     "worker.reclaimed",

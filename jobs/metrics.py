@@ -21,7 +21,9 @@ ENTRIES_REDELIVERED = Counter(
 )
 LEASES_LOST = Counter("stagedoor_leases_lost", "Jobs in work that another worker took over.")
 LOOP_LAG = Gauge("stagedoor_loop_lag_seconds", "How late the worker's loop came to its last turn.")
-
+RELAY_HOLDS = Gauge("stagedoor_relay_holds", "Whether this relay holds: too many rows are out.")
+REBUILDS = Counter("stagedoor_rebuilds", "Times that all relayed rows were published again.")
+ROWS_RECONCILED = Counter("stagedoor_rows_reconciled", "Rows whose entry the stream had lost.")
 
 # The look-up of a label costs as much as all else that a job's series do.
 _finished = functools.lru_cache(JOBS_FINISHED.labels)

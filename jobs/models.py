@@ -99,6 +99,18 @@ class ProcessedJob(models.Model):
         return f"processed row {self.outbox_id}: {self.kind}"
 
 
+class QueueEpoch(models.Model):
+    """One row: the value that the stream's server must know too, or it has lost its memory."""
+
+    value = models.CharField(max_length=64)
+
+    class Meta:
+        db_table = "jobs_epoch"
+
+    def __str__(self) -> str:
+        return f"epoch {self.value}"
+
+
 class RefusedEntry(models.Model):
     """An entry that no outbox row stands behind; `raw` is name, value, name, value …"""
 

@@ -32,7 +32,15 @@ class DueRow:
     trace: str
 
     def fields(self) -> dict[str, str]:
-        """The fields of its entry."""
+        """The fields of its entry. Raises NotEnqueuable where an entry cannot carry them."""
+        if not isinstance(self.args, dict):
+            raise NotEnqueuable(f"args are a {type(self.args).__name__}, not names and values")
+        for name, value in self.args.items():
+            if type(value) not in (int, str):
+                raise NotEnqueuable(f"{name} is a {type(value).__name__}, neither int nor str")
+        size = len(json.dumps(self.args, ensure_ascii=False).encode())
+        if size > ARGS_LIMIT:
+            raise NotEnqueuable(f"the arguments have {size} bytes, more than {ARGS_LIMIT}")
         envelope: dict[str, int | str] = {
             "outbox_id": self.id,
             "request_id": self.request_id,
@@ -145,6 +153,52 @@ def any_due() -> bool:
             """
         )
         return bool(cursor.fetchone()[0])
+
+
+def mark_unpublishable(outbox_id: int, reason: str, by: str) -> None:
+    """A row that `lock_due` locked and that no entry can carry is dead; its batch goes on."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE jobs_outbox SET dead_at = statement_timestamp(), dead_reason = %s,
+                last_error = %s, dead_by = %s WHERE id = %s
+            """,
+            [reason, reason, by, outbox_id],
+        )
+
+
+def count_relayed() -> int:
+    """Live rows that are relayed and not done: what may be on the stream (design §7)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM jobs_outbox WHERE relayed_at IS NOT NULL AND dead_at IS NULL"
+        )
+        return int(cursor.fetchone()[0])
+
+
+def relayed_before(seconds: float) -> list[str]:
+    """Entry ids of live rows that were relayed more than so many seconds ago."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT entry_id FROM jobs_outbox WHERE dead_at IS NULL
+            AND relayed_at < statement_timestamp() - make_interval(secs => %s)
+            """,
+            [seconds],
+        )
+        return [entry_id for (entry_id,) in cursor.fetchall()]
+
+
+def make_all_due() -> int:
+    """Publish every live relayed row anew, in the caller's transaction; returns how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL
+            WHERE relayed_at IS NOT NULL AND dead_at IS NULL
+            """
+        )
+        return int(cursor.rowcount)
 
 
 def has_dead(subject: str) -> bool:

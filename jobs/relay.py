@@ -9,53 +9,56 @@ import time
 
 import psycopg
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 
 from . import metrics, outage, outbox, processes
 from .backoff import Backoff
 from .errors import error_line
-from .failpoint import failpoint
+from .publishing import reconcile, step
 from .stream import RelayStream, StreamRefused
 
 logger = logging.getLogger(__name__)
+COUNT_AGAIN = 1.0
+"""Seconds between two counts of what is out."""
+SAY_AGAIN = 60.0
+"""Seconds between two lines of log about one hold."""
 
 
-def step(stream: RelayStream, batch: int) -> int:
-    """T2: publish up to `batch` due rows and return how many.
+class Pressure:
+    """How many rows may be published before workers have done others (design §7).
 
-    Appends before it marks: a crash in between publishes twice, which is harmless; the other way
-    round a row would be lost. Raises StreamAway or a database error, with nothing marked.
+    Counted in the outbox, at most once a second: the group's own `lag` is wrong after any trim.
     """
-    with transaction.atomic(durable=True):
-        rows = outbox.lock_due(batch)
-        if not rows:
-            return 0
-        entry_ids = stream.append([row.fields() for row in rows])
-        failpoint("relay.appended", rows[0].kind)
-        outbox.mark_relayed(dict(zip((row.id for row in rows), entry_ids, strict=True)))
-    metrics.JOBS_RELAYED.inc(len(rows))
-    for row, entry_id in zip(rows, entry_ids, strict=True):
-        _log(row, entry_id)
-    return len(rows)
 
+    def __init__(self) -> None:
+        self._count = 0
+        self._counted_at = float("-inf")
+        self._said_at = float("-inf")
 
-def _log(row: outbox.DueRow, entry_id: str) -> None:
-    logger.info(
-        "relayed %s",
-        row.kind,
-        extra={
-            "action": "relayed",
-            "kind": row.kind,
-            "outbox_id": row.id,
-            "entry_id": entry_id,
-            "request_id": row.request_id,
-            "trace": row.trace,
-        },
-    )
+    def room(self) -> int:
+        """Rows that may be published now; 0: hold."""
+        now = time.monotonic()
+        if now - self._counted_at >= COUNT_AGAIN:
+            self._count, self._counted_at = outbox.count_relayed(), now
+        room = max(0, int(settings.JOBS["MARK"]) - self._count)
+        metrics.RELAY_HOLDS.set(not room)
+        if not room and now - self._said_at >= SAY_AGAIN:
+            self._said_at = now
+            logger.warning(
+                "holds: %d rows are relayed and not done", self._count, extra={"action": "hold"}
+            )
+        return room
+
+    def add(self, number: int) -> None:
+        """So many were published since the count."""
+        self._count += number
 
 
 class Relay:
-    """Repeats `step()`: woken by NOTIFY, every second, and when the next row comes due."""
+    """Repeats `step()`: woken by NOTIFY, every second, and when the next row comes due.
+
+    Holds while as many rows are relayed and not done as the stream keeps safely.
+    """
 
     def __init__(self, stream: RelayStream, name: str = "") -> None:
         self._stream = stream
@@ -65,6 +68,8 @@ class Relay:
         self._batch = settings.JOBS["RELAY_BATCH"]
         self._backoff = Backoff(settings.JOBS["BACKOFF_MIN"], settings.JOBS["BACKOFF_MAX"])
         self._say_alive_at = 0.0
+        self._reconcile_at = time.monotonic() + settings.JOBS["RECONCILE"]
+        self._pressure = Pressure()
         self._group_sure = False
 
     def stop(self) -> None:
@@ -93,12 +98,20 @@ class Relay:
         self._say_alive()
         if not self._group_sure:
             self._stream.ensure_group()
-        moved = step(self._stream, self._batch)
+        self._reconcile()
+        room = self._pressure.room()
+        moved = step(self._stream, min(self._batch, room), self._name) if room else 0
+        self._pressure.add(moved)
         self._group_sure = True
         self._backoff.reset()
         if moved < self._batch:
             self._wait(moved)
         self._batch = min(self._batch * 2, settings.JOBS["RELAY_BATCH"])
+
+    def _reconcile(self) -> None:
+        if time.monotonic() >= self._reconcile_at:
+            reconcile(self._stream)
+            self._reconcile_at = time.monotonic() + settings.JOBS["RECONCILE"]
 
     def _say_alive(self) -> None:
         now = time.monotonic()

@@ -1,7 +1,7 @@
 """The only door to Redis for the way of a job: the stream, its group, its consumers, the letters.
 
-`RelayStream` and `Letters` (blocking) append, `WorkerStream` (asyncio) reads and acknowledges.
-All raise `StreamAway` for an outage and `StreamRefused` for what no waiting mends.
+`RelayStream` and `Letters` (blocking) append, `WorkerStream` (asyncio) reads and acknowledges,
+`StreamView` (blocking) only looks. All raise `StreamAway` for an outage and `StreamRefused` for what no waiting mends.
 """
 
 from .appending import Letters, RelayStream
@@ -14,19 +14,24 @@ from .connection import (
     StreamRefused,
     raw_client,
 )
+from .looking import MayNotAsk, PendingEntry, StreamSeen, StreamView
 from .reading import Leases, Reclaimed, WorkerStream
 
 __all__ = [
     "Entry",
     "Leases",
     "Letters",
+    "MayNotAsk",
     "NameLost",
     "NoGroup",
+    "PendingEntry",
     "Reclaimed",
     "RelayStream",
     "StreamAway",
     "StreamHung",
     "StreamRefused",
+    "StreamSeen",
+    "StreamView",
     "WorkerStream",
     "raw_client",
 ]

@@ -43,3 +43,34 @@ those of another consumer, and those that are gone from the stream (the claim dr
 A bare XCLAIM has no owner check: a worker that slept would take its entry back from whoever
 reclaimed it. JUSTID leaves the delivery count alone.
 """
+
+WHEREABOUTS = """
+local group = ARGV[1]
+local delivered = '0-0'
+local made = redis.pcall('XINFO', 'GROUPS', KEYS[1])
+if made.err then made = {} end
+for _, one in ipairs(made) do
+  local about = {}
+  for i = 1, #one, 2 do about[one[i]] = one[i + 1] end
+  if about['name'] == group then delivered = about['last-delivered-id'] end
+end
+local function parts(id)
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  return tonumber(ms), tonumber(seq)
+end
+local last_ms, last_seq = parts(delivered)
+local lost = {}
+for i = 2, #ARGV do
+  local id = ARGV[i]
+  local pending = redis.pcall('XPENDING', KEYS[1], group, id, id, 1)
+  if pending.err or #pending == 0 then
+    local ms, seq = parts(id)
+    local unread = ms > last_ms or (ms == last_ms and seq > last_seq)
+    if not unread or #redis.call('XRANGE', KEYS[1], id, id) == 0 then lost[#lost + 1] = id end
+  end
+end
+return lost
+"""
+"""Which of these entries are lost: neither pending nor waiting to be read. An entry that was
+delivered and is not pending is lost too, if its row is still as it was before this look.
+"""

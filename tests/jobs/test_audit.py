@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs import relay
+from jobs import publishing
 from jobs.audit import ON_STREAM, Rule, books, entries, register, registered
 from jobs.models import OutboxRow, ProcessedJob
 from jobs.runner import Outcome
@@ -83,7 +83,7 @@ def publish() -> None:
     """What is due, on the stream."""
     stream = RelayStream(settings.REDIS_URL)
     stream.ensure_group()
-    while relay.step(stream, 500):
+    while publishing.step(stream, 500):
         pass
     stream.close()
 

@@ -9,11 +9,12 @@ import pytest
 import redis as redis_client
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
-from jobs import relay
+from jobs import outbox, publishing, relay
 from jobs.correlation import correlated
 from jobs.job import Job
-from jobs.models import OutboxRow
+from jobs.models import OutboxRow, QueueEpoch
 from jobs.outbox import enqueue
 from jobs.stream import RelayStream, StreamAway
 from tests import servers
@@ -57,7 +58,7 @@ def test_a_row_becomes_an_entry_with_its_arguments_and_ids(
 ) -> None:
     with correlated("7f3a9c2e", "abc-def"):
         [row] = put()
-    assert relay.step(stream, 500) == 1
+    assert publishing.step(stream, 500) == 1
     assert entries(redis) == [
         {
             b"kind": b"example",
@@ -77,7 +78,7 @@ def test_a_step_takes_one_batch_in_order_and_the_rest_later(
     redis: redis_client.Redis, stream: RelayStream
 ) -> None:
     rows = put(7)
-    assert [relay.step(stream, 3) for _ in range(4)] == [3, 3, 1, 0]
+    assert [publishing.step(stream, 3) for _ in range(4)] == [3, 3, 1, 0]
     assert [int(fields[b"outbox_id"]) for fields in entries(redis)] == rows
 
 
@@ -86,12 +87,12 @@ def test_a_redis_that_is_away_leaves_the_rows_due(stream: RelayStream) -> None:
     servers.REDIS.kill()
     try:
         with pytest.raises(StreamAway):
-            relay.step(stream, 500)
+            publishing.step(stream, 500)
     finally:
         servers.REDIS.start()
     assert OutboxRow.objects.filter(relayed_at__isnull=True, entry_id__isnull=True).count() == 2
     stream.ensure_group()
-    assert relay.step(stream, 500) == 2
+    assert publishing.step(stream, 500) == 2
 
 
 def test_a_crash_between_append_and_mark_publishes_twice_rather_than_never(
@@ -105,9 +106,9 @@ def test_a_crash_between_append_and_mark_publishes_twice_rather_than_never(
 
     at_failpoint(crash)
     with pytest.raises(KeyboardInterrupt):
-        relay.step(stream, 500)
+        publishing.step(stream, 500)
     at_failpoint(None)
-    assert relay.step(stream, 500) == 1
+    assert publishing.step(stream, 500) == 1
     assert len(entries(redis)) == 2
 
 
@@ -116,7 +117,7 @@ def test_the_stream_is_cut_near_its_limit(
 ) -> None:
     settings.JOBS = {**settings.JOBS, "MAXLEN": 100}
     put(1000)
-    relay.step(stream, 1000)
+    publishing.step(stream, 1000)
     assert 100 <= redis.xlen("jobs") < 300
 
 
@@ -174,3 +175,184 @@ def test_a_wrong_password_ends_the_relay_loudly(product: Product) -> None:
     assert process.ended() == 7
     assert "refused by a server" in process.log()
     assert "wrong" not in process.log().replace("wrong password", "")
+
+
+def published(redis: redis_client.Redis) -> list[int]:
+    """The outbox ids on the stream, in order."""
+    return [int(fields[b"outbox_id"]) for fields in entries(redis)]
+
+
+@pytest.mark.parametrize("loss", ["FLUSHALL", "DEL jobs:epoch", "SET jobs:epoch another"])
+def test_a_server_that_does_not_know_the_epoch_gets_everything_again(
+    loss: str, redis: Any, stream: RelayStream
+) -> None:
+    rows = put(5)
+    publishing.step(stream, 500)
+    redis.execute_command(*loss.split())
+    assert publishing.step(stream, 500) == 5
+    assert published(redis)[-5:] == rows
+    assert OutboxRow.objects.filter(relayed_at__isnull=False).count() == 5
+    assert redis.get("jobs:epoch").decode() == QueueEpoch.objects.get().value
+
+
+def test_a_memory_lost_between_two_steps_is_noticed_though_nothing_is_due(
+    redis: Any, stream: RelayStream
+) -> None:
+    rows = put(3)
+    publishing.step(stream, 500)
+    assert publishing.step(stream, 500) == 0
+    redis.flushall()
+    assert publishing.step(stream, 500) == 3
+    assert published(redis) == rows
+
+
+def test_a_memory_lost_in_mid_step_marks_nothing_that_is_not_there(
+    redis: Any, stream: RelayStream, at_failpoint: Arm
+) -> None:
+    put(1)
+    publishing.step(stream, 500)
+    rows = put(3)
+    lost: list[str] = []
+
+    def lose(place: str) -> None:
+        if place.startswith("relay.appended") and not lost:
+            lost.append(place)
+            redis.flushall()
+            stream.seen_epoch = ""
+
+    at_failpoint(lose)
+    publishing.step(stream, 500)
+    at_failpoint(None)
+    while publishing.step(stream, 500):
+        pass
+    assert set(rows) <= set(published(redis))
+    assert not OutboxRow.objects.filter(relayed_at__isnull=True).exists()
+
+
+def test_two_relays_rebuild_once(redis: Any, stream: RelayStream) -> None:
+    put(3)
+    publishing.step(stream, 500)
+    redis.flushall()
+    assert publishing.rebuild(stream) == 3
+    assert publishing.rebuild(RelayStream(settings.REDIS_URL)) == 0
+    assert publishing.rebuild(stream, by_hand=True) == 0, "nothing is relayed at present"
+
+
+def test_a_rebuild_by_hand_publishes_all_again(redis: Any, stream: RelayStream) -> None:
+    rows = put(3)
+    publishing.step(stream, 500)
+    assert publishing.rebuild(stream, by_hand=True) == 3
+    assert publishing.step(stream, 500) == 3
+    assert published(redis) == rows * 2
+
+
+def test_dead_rows_are_not_published_again(redis: Any, stream: RelayStream) -> None:
+    put(2)
+    publishing.step(stream, 500)
+    OutboxRow.objects.update(dead_at=Now())
+    redis.flushall()
+    assert publishing.step(stream, 500) == 0
+    assert published(redis) == []
+
+
+def lose_entries(redis: Any, how: str) -> None:
+    """Of five entries, read by nobody or by a worker, two go astray."""
+    ids = [entry_id for entry_id, _ in redis.xrange("jobs")]
+    if how == "trimmed unread":
+        redis.xtrim("jobs", minid=ids[2], approximate=False)
+    else:
+        redis.xreadgroup("workers", "worker-1", {"jobs": ">"}, count=3)
+        if how == "trimmed and not pending":
+            redis.xack("jobs", "workers", *ids[:2])
+            redis.xtrim("jobs", minid=ids[2], approximate=False)
+        else:
+            redis.xack("jobs", "workers", *ids[:2])
+
+
+@pytest.mark.parametrize(
+    "how", ["trimmed unread", "trimmed and not pending", "acknowledged and not done"]
+)
+def test_what_the_stream_lost_is_made_due_again_and_nothing_else(
+    how: str, redis: Any, stream: RelayStream, settings: Any
+) -> None:
+    settings.JOBS = {**settings.JOBS, "RECONCILE_AFTER": 0.0}
+    rows = put(5)
+    publishing.step(stream, 500)
+    assert publishing.reconcile(stream) == 0
+    lose_entries(redis, how)
+    assert publishing.reconcile(stream) == 2
+    assert publishing.reconcile(stream) == 0
+    due = OutboxRow.objects.filter(relayed_at__isnull=True, entry_id__isnull=True)
+    assert set(due.values_list("id", flat=True)) == set(rows[:2])
+
+
+def test_a_fresh_publication_is_left_alone(redis: Any, stream: RelayStream) -> None:
+    put(1)
+    publishing.step(stream, 500)
+    redis.xtrim("jobs", maxlen=0, approximate=False)
+    assert publishing.reconcile(stream) == 0
+
+
+def test_a_lost_group_or_stream_loses_every_entry(
+    redis: Any, stream: RelayStream, settings: Any
+) -> None:
+    settings.JOBS = {**settings.JOBS, "RECONCILE_AFTER": 0.0}
+    put(2)
+    publishing.step(stream, 500)
+    redis.delete("jobs")
+    assert publishing.reconcile(stream) == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        ([1, 2], "args are a list"),
+        ({"order_id": None}, "order_id is a NoneType"),
+        ({"order_id": True}, "order_id is a bool"),
+        ({"order_id": 1, "note": "x" * 2000}, "more than 1024"),
+    ],
+)
+def test_a_row_that_no_entry_can_carry_is_dead_and_its_batch_goes_on(
+    args: Any, reason: str, redis: Any, stream: RelayStream
+) -> None:
+    rows = put(3)
+    OutboxRow.objects.filter(pk=rows[1]).update(args=args)
+    assert publishing.step(stream, 500, by="relay-7") == 3
+    assert published(redis) == [rows[0], rows[2]]
+    dead = OutboxRow.objects.get(pk=rows[1])
+    assert dead.dead_at is not None
+    assert dead.dead_reason.startswith("cannot be published: ")
+    assert reason in dead.dead_reason
+    assert dead.dead_by == "relay-7"
+
+
+def test_a_row_committed_late_with_a_lower_id_is_not_skipped(
+    redis: Any, stream: RelayStream
+) -> None:
+    with psycopg.connect(**connection.get_connection_params()) as slow:
+        slow.execute(
+            "INSERT INTO jobs_outbox (kind, args, subject, lane, request_id, trace, last_error,"
+            " dead_reason, traceback, dead_by) VALUES ('example', '{\"order_id\": 1}', '',"
+            " 'tickets', '', '', '', '', '', '')"
+        )
+        [later] = put(1)
+        assert publishing.step(stream, 500) == 1
+        slow.commit()
+    assert publishing.step(stream, 500) == 1
+    assert published(redis)[0] == later
+    assert published(redis)[1] < later
+
+
+def test_above_the_mark_a_relay_holds_and_says_so(
+    stream: RelayStream, settings: Any, caplog: Any
+) -> None:
+    settings.JOBS = {**settings.JOBS, "MARK": 5}
+    put(9)
+    pressure = relay.Pressure()
+    assert pressure.room() == 5
+    pressure.add(publishing.step(stream, pressure.room()))
+    assert pressure.room() == 0
+    assert "holds: 5 rows are relayed and not done" in caplog.text
+    OutboxRow.objects.filter(relayed_at__isnull=False).delete()
+    assert relay.Pressure().room() == 5
+    assert outbox.count_relayed() == 0

@@ -14,7 +14,7 @@ import redis as redis_client
 from django.conf import settings as django_settings
 from django.db import connection, transaction
 
-from jobs import processes, relay
+from jobs import processes, publishing
 from jobs.exits import Exit
 from jobs.job import Job
 from jobs.models import OutboxRow, ProcessedJob, RefusedEntry
@@ -140,7 +140,7 @@ def test_it_never_holds_more_entries_than_it_has_slots(
     gate: Gate, stream: RelayStream, redis: redis_client.Redis
 ) -> None:
     put(20)
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     with working(slots=3):
         wait_for(lambda: len(gate.came) == 3, "three running jobs")
         assert pending(redis) == 3
@@ -154,7 +154,7 @@ def test_stopping_finishes_what_runs_and_takes_nothing_new(
     gate: Gate, stream: RelayStream, redis: redis_client.Redis
 ) -> None:
     put(5)
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     with working(slots=2) as worker:
         wait_for(lambda: len(gate.came) == 2, "two running jobs")
         worker.ask_to_stop()
@@ -169,7 +169,7 @@ def test_what_is_unfinished_at_the_end_of_the_grace_stays_pending_and_runs_again
     gate: Gate, stream: RelayStream, redis: redis_client.Redis
 ) -> None:
     put()
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     with working(grace=0.1) as worker:
         wait_for(lambda: gate.came, "a running job")
         assert worker.stop() is Exit.UNFINISHED
@@ -224,10 +224,10 @@ def test_an_entry_that_is_no_job_is_refused_and_its_neighbours_are_done(
     fields, reason = NO_JOBS[name]
     gate.open.set()
     put()
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     entry_id = redis.xadd("jobs", fields)
     put()
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     with working():
         wait_for(lambda: ProcessedJob.objects.count() == 2, "the good jobs done")
         wait_for(lambda: RefusedEntry.objects.exists(), "the bad one kept")
@@ -249,7 +249,7 @@ def test_an_entry_of_a_done_job_is_acknowledged_and_not_run(
 ) -> None:
     gate.open.set()
     put()
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     [(_, fields)] = redis.xrange("jobs") or []
     redis.xadd("jobs", fields)  # type: ignore[arg-type]
     with working(slots=1):
@@ -264,7 +264,7 @@ def test_an_entry_whose_row_is_dead_or_waits_is_acknowledged_and_not_run(
 ) -> None:
     gate.open.set()
     put()
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE jobs_outbox SET {column} = now() + interval '1 hour'")
     with working():
@@ -285,7 +285,7 @@ def test_stopping_while_an_entry_is_handed_over_loses_nothing(
             stop = threading.Timer(delay / 4000, worker.ask_to_stop)
             put()
             stop.start()
-            relay.step(stream, 500)
+            publishing.step(stream, 500)
             assert worker.ended() in (Exit.DRAINED, Exit.UNFINISHED)
             stop.join()
         unread = int(redis.xinfo_groups("jobs")[0]["lag"])
@@ -300,7 +300,7 @@ def test_a_second_worker_of_one_name_is_refused_and_robs_nothing(
     gate: Gate, stream: RelayStream, redis: redis_client.Redis
 ) -> None:
     put()
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     with working("same") as first:
         wait_for(lambda: gate.came, "a running job")
         with working("same") as second:
@@ -319,7 +319,7 @@ def test_a_lost_stream_and_group_are_made_again_under_a_blocked_read(
         wait_for(lambda: reader_is_blocked(redis), "a blocked reader")
         redis.flushall()
         put()
-        relay.step(stream, 500)
+        publishing.step(stream, 500)
         wait_for(lambda: ProcessedJob.objects.exists(), "the job done")
 
 
@@ -327,7 +327,7 @@ def test_redis_gone_in_mid_job_costs_nothing(
     gate: Gate, stream: RelayStream, redis: redis_client.Redis
 ) -> None:
     put()
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     with working():
         wait_for(lambda: gate.came, "a running job")
         servers.REDIS.kill()
@@ -336,7 +336,7 @@ def test_redis_gone_in_mid_job_costs_nothing(
         servers.REDIS.start()
         put()
         RelayStream(django_settings.REDIS_URL).ensure_group()
-        relay.step(stream, 500)
+        publishing.step(stream, 500)
         wait_for(lambda: ProcessedJob.objects.count() == 2, "the next job done")
 
 
@@ -344,7 +344,7 @@ def test_postgresql_gone_in_mid_job_counts_no_attempt_and_the_job_runs_again(
     gate: Gate, stream: RelayStream, redis: redis_client.Redis
 ) -> None:
     put()
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     with working():
         wait_for(lambda: gate.came, "a running job")
         servers.POSTGRES.kill()
@@ -375,13 +375,13 @@ def test_a_failed_job_waits_in_the_outbox_and_is_published_again(
             pass
 
     put(kind="second_time")
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     with working():
         wait_for(lambda: OutboxRow.objects.filter(attempts=1).exists(), "the retry noted")
         wait_for(lambda: pending(redis) == 0, "the failed delivery acknowledged")
-        assert relay.step(stream, 500) == 0
+        assert publishing.step(stream, 500) == 0
         OutboxRow.objects.update(available_at="2020-01-01T00:00Z")
-        assert relay.step(stream, 500) == 1
+        assert publishing.step(stream, 500) == 1
         wait_for(_one_is_done, "the job done")
     assert ProcessedJob.objects.get().attempts == 1
 
@@ -435,7 +435,7 @@ def test_a_server_without_its_replicas_is_waited_for(
 ) -> None:
     gate.open.set()
     put(2)
-    relay.step(stream, 500)
+    publishing.step(stream, 500)
     redis.config_set("min-replicas-to-write", 1)
     try:
         with working() as worker:

@@ -1,0 +1,115 @@
+"""What a relay does in one go: a step (T2), a rebuild (T8), a reconcile."""
+
+import logging
+
+from django.conf import settings
+from django.db import transaction
+
+from . import epoch, metrics, outbox, rows
+from .failpoint import failpoint
+from .outbox import DueRow, NotEnqueuable
+from .stream import RelayStream
+
+logger = logging.getLogger(__name__)
+
+
+class EpochLost(Exception):
+    """The stream's server is not the one that was written to, or has lost its memory."""
+
+
+def step(stream: RelayStream, batch: int, by: str = "relay") -> int:
+    """T2: publish up to `batch` due rows and return how many left the list of the due.
+
+    Appends before it marks: a crash in between publishes twice, which is harmless; the other way
+    round a row would be lost. Raises StreamAway or a database error, with nothing marked.
+    """
+    try:
+        return _publish(stream, batch, by)
+    except EpochLost as lost:
+        logger.warning("%s", lost, extra={"action": "rebuild"})
+        rebuild(stream)
+        return _publish(stream, batch, by)
+
+
+def _publish(stream: RelayStream, batch: int, by: str) -> int:
+    with transaction.atomic(durable=True):
+        known = epoch.shared()
+        found = outbox.lock_due(batch)
+        # Not after the XADD alone: its entries would stay on the stream beside the rebuild's.
+        if not found or not known or stream.seen_epoch != known:
+            _compare(known, stream.epoch())
+        carried = _encoded(found, by)
+        if carried:
+            appended = stream.append([fields for _, fields in carried])
+            failpoint("relay.appended", found[0].kind)
+            _compare(known, appended.epoch)
+            ids = appended.entry_ids
+            outbox.mark_relayed({row.id: e for (row, _), e in zip(carried, ids, strict=True)})
+    if carried:
+        metrics.JOBS_RELAYED.inc(len(ids))
+        for (row, _), entry_id in zip(carried, ids, strict=True):
+            _log(row, entry_id)
+    return len(found)
+
+
+def _compare(known: str, told: str) -> None:
+    if not known or known != told:
+        raise EpochLost("the stream's server does not know the epoch: all is published again")
+
+
+def _encoded(found: list[DueRow], by: str) -> list[tuple[DueRow, dict[str, str]]]:
+    carried: list[tuple[DueRow, dict[str, str]]] = []
+    for row in found:
+        try:
+            carried.append((row, row.fields()))
+        except NotEnqueuable as error:
+            reason = f"cannot be published: {error}"
+            outbox.mark_unpublishable(row.id, reason, by)
+            logger.error("buried: %s", reason, extra={"action": "buried", "outbox_id": row.id})
+            metrics.JOBS_BURIED.inc()
+    return carried
+
+
+def _log(row: DueRow, entry_id: str) -> None:
+    logger.info(
+        "relayed %s", row.kind,
+        extra={
+            "action": "relayed", "kind": row.kind, "outbox_id": row.id, "entry_id": entry_id,
+            "request_id": row.request_id, "trace": row.trace,
+        },
+    )  # fmt: skip
+
+
+def rebuild(stream: RelayStream, *, by_hand: bool = False) -> int:
+    """T8: make every live relayed row due again; returns how many.
+
+    0, and nothing changed, where another relay has done so meanwhile, unless `by_hand`. A crash in
+    between leaves the two epochs different: it is done again.
+    """
+    with transaction.atomic(durable=True):
+        known = epoch.locked()
+        if not by_hand and known and stream.epoch() == known:
+            return 0
+        number = outbox.make_all_due()
+        failpoint("relay.made_due")
+        stream.ensure_group()
+        stream.write_epoch(epoch.renew())
+        failpoint("relay.wrote_epoch")
+    metrics.REBUILDS.inc()
+    logger.warning("rebuilt: %d rows are published again", number, extra={"action": "rebuild"})
+    return number
+
+
+def reconcile(stream: RelayStream) -> int:
+    """Make due again what the stream lost entry by entry; returns how many rows.
+
+    Rows are read before the stream is asked, and changed only if they are still as they were.
+    """
+    lost = stream.lost_among(outbox.relayed_before(settings.JOBS["RECONCILE_AFTER"]))
+    failpoint("relay.found_lost")
+    if not lost:
+        return 0
+    number = rows.make_due_again(lost)
+    metrics.ROWS_RECONCILED.inc(number)
+    logger.warning("the stream lost %d entries: due again", number, extra={"action": "reconcile"})
+    return number

@@ -53,10 +53,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """The row was marked dead, after so many failed runs."""
+    """The row was marked dead, after so many failed runs; no row stands behind a refused entry."""
 
     reason: str
     attempts: int
+    outbox_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,4 +198,4 @@ def _mark_dead(
         """,
         [attempts, reason, failure.error, failure.traceback, failure.by, row.id],
     )
-    return Dead(reason, attempts)
+    return Dead(reason, attempts, row.id)

@@ -167,6 +167,18 @@ def mark_unpublishable(outbox_id: int, reason: str, by: str) -> None:
         )
 
 
+def count_unpublished() -> int:
+    """Due live rows that no relay has published yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT count(*) FROM jobs_outbox WHERE relayed_at IS NULL AND dead_at IS NULL
+            AND available_at <= statement_timestamp()
+            """
+        )
+        return int(cursor.fetchone()[0])
+
+
 def count_relayed() -> int:
     """Live rows that are relayed and not done: what may be on the stream (design §7)."""
     with connection.cursor() as cursor:

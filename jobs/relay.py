@@ -11,11 +11,11 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
-from . import metrics, outage, outbox, processes
+from . import dead_letters, metrics, outage, outbox, processes
 from .backoff import Backoff
 from .errors import error_line
 from .publishing import reconcile, step
-from .stream import RelayStream, StreamRefused
+from .stream import Letters, RelayStream, StreamRefused
 
 logger = logging.getLogger(__name__)
 COUNT_AGAIN = 1.0
@@ -60,8 +60,9 @@ class Relay:
     Holds while as many rows are relayed and not done as the stream keeps safely.
     """
 
-    def __init__(self, stream: RelayStream, name: str = "") -> None:
+    def __init__(self, stream: RelayStream, letters: Letters, name: str = "") -> None:
         self._stream = stream
+        self._letters = letters
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._stopping = threading.Event()
         self._listener: psycopg.Connection | None = None
@@ -111,6 +112,7 @@ class Relay:
     def _reconcile(self) -> None:
         if time.monotonic() >= self._reconcile_at:
             reconcile(self._stream)
+            dead_letters.reconcile(self._letters)
             self._reconcile_at = time.monotonic() + settings.JOBS["RECONCILE"]
 
     def _say_alive(self) -> None:

@@ -3,7 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db import connection
+
+from .job import Fields
+from .models import OutboxRow
 
 STARTS_LIMIT = 2
 """Starts without an outcome after which a job is not run again: the third is dead (design §6)."""
@@ -85,3 +89,48 @@ def make_due_again(entry_ids: Sequence[str]) -> int:
             [list(entry_ids)],
         )
         return int(cursor.rowcount)
+
+
+def count_dead() -> int:
+    """Letters that there should be: dead rows that nobody discarded, and refused entries."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT (SELECT count(*) FROM jobs_outbox
+                    WHERE dead_at IS NOT NULL AND discarded_at IS NULL)
+                + (SELECT count(*) FROM jobs_refused_entry)
+            """
+        )
+        return int(cursor.fetchone()[0])
+
+
+def dead_ids(limit: int) -> dict[int, bool]:
+    """The newest dead rows that nobody discarded; True: long enough for its letter to be there."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT id, dead_at < statement_timestamp() - make_interval(secs => %s)
+            FROM jobs_outbox WHERE dead_at IS NOT NULL AND discarded_at IS NULL
+            ORDER BY dead_at DESC LIMIT %s
+            """,
+            [settings.JOBS["RECONCILE_AFTER"], limit],
+        )
+        return dict(cursor.fetchall())
+
+
+def letter_of(outbox_id: int) -> tuple[Fields, dict[str, str]]:
+    """The letter of a dead row, out of the row: its fields, and what is to be said about them."""
+    row = OutboxRow.objects.get(pk=outbox_id)
+    named = {"kind": row.kind, **(row.args if isinstance(row.args, dict) else {})}
+    named |= {"outbox_id": row.pk, "request_id": row.request_id, "trace": row.trace}
+    about = {
+        "error": row.last_error or row.dead_reason,
+        "traceback": row.traceback,
+        "failed_at": row.dead_at.isoformat(timespec="milliseconds") if row.dead_at else "",
+        "attempts": str(row.attempts),
+        "deliveries": "0",
+        "worker": row.dead_by,
+        "entry_id": "",
+        "row": str(row.pk),
+    }
+    return [(name.encode(), str(value).encode()) for name, value in named.items()], about

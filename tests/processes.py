@@ -31,6 +31,10 @@ SHORT = {
     "JOBS_HEARTBEAT": "1",
     "JOBS_UNKNOWN_DELAY": "0.5",
     "JOBS_LAG_LIMIT": "2",
+    "JOBS_RECONCILE": "0.5",
+    "JOBS_RECONCILE_AFTER": "2",
+    "JOBS_MAXLEN": "1000",
+    "JOBS_MARK": "800",
 }
 """Seconds, for the processes under test (design §3)."""
 
@@ -145,6 +149,8 @@ class Product:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.stack = contextlib.ExitStack()
+        self.started: list[Process] = []
+        """Every process, in the order of their starts."""
 
     def relay(self, **environment: str) -> Process:
         """A relay."""
@@ -173,8 +179,14 @@ class Product:
         wait_for(lambda: _answers(port) or process.popen.poll() is not None, "an answer of web")
         return process
 
+    def command(self, *words: str) -> Process:
+        """A management command."""
+        return self._start(words[0], "manage.py", *words)
+
     def _start(self, name: str, *command: str, **environment: str) -> Process:
-        return self.stack.enter_context(Process(self.folder, name, *command, **environment))
+        process = self.stack.enter_context(Process(self.folder, name, *command, **environment))
+        self.started.append(process)
+        return process
 
 
 def _answers(port: int) -> bool:

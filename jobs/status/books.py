@@ -1,6 +1,6 @@
 """What PostgreSQL knows of the queue: rows by kind and state, ages by its clock, who is alive."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -62,18 +62,12 @@ class Books:
     """
 
     kinds: list[KindRows]
+    total: KindRows
     age: float | None
     not_relayed: float | None
     next_retry_at: datetime | None
     processes: list[ProcessSeen]
     refused: int
-
-    @property
-    def total(self) -> KindRows:
-        """The rows of all kinds."""
-        columns = ("due", "waiting_for_retry", "relayed", "dead", "discarded")
-        sums = (sum(getattr(kind, column) for kind in self.kinds) for column in columns)
-        return KindRows("all", *sums)
 
     def alive(self, role: str) -> list[ProcessSeen]:
         """The processes of that role (worker, relay)."""
@@ -89,8 +83,10 @@ def read_books() -> Books:
         processes = [ProcessSeen(*row) for row in cursor.fetchall()]
         cursor.execute("SELECT count(*) FROM jobs_refused_entry")
         [refused] = cursor.fetchone()
+    kinds = [KindRows(*row[:6]) for row in rows]
     return Books(
-        kinds=[KindRows(*row[:6]) for row in rows],
+        kinds=kinds,
+        total=_total(kinds),
         age=max(_known(row[6] for row in rows), default=None),
         not_relayed=max(_known(row[7] for row in rows), default=None),
         next_retry_at=min((row[8] for row in rows if row[8] is not None), default=None),
@@ -102,6 +98,11 @@ def read_books() -> Books:
 def alive_within() -> float:
     """Seconds within which a living process was seen: three heartbeats."""
     return float(3 * settings.JOBS["HEARTBEAT"])
+
+
+def _total(kinds: Sequence[KindRows]) -> KindRows:
+    columns = ("due", "waiting_for_retry", "relayed", "dead", "discarded")
+    return KindRows("all", *(sum(getattr(kind, name) for kind in kinds) for name in columns))
 
 
 def _known(ages: Iterable[float | None]) -> list[float]:

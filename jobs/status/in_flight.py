@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db import connection
 
 from jobs.job import Fields
-from jobs.stream import NoGroup, PendingEntry, StreamView
+from jobs.stream import NoGroup, PendingEntry, StreamView, printable
 
 ROWS = """
 SELECT id::text, coalesce(entry_id, ''), kind,
@@ -58,7 +58,7 @@ type Row = tuple[str, str, float]
 
 def _said(fields: Fields) -> Said:
     # Shown as it stands: an entry that is no job is what somebody looks for here.
-    text = {name: value.decode("utf-8", "backslashreplace") for name, value in fields}
+    text = {name: printable(value) for name, value in fields}
     return {"outbox_id": text.get(b"outbox_id", ""), "kind": text.get(b"kind", "")}
 
 
@@ -66,8 +66,7 @@ def _rows(entry_ids: Sequence[str], outbox_ids: Sequence[str]) -> dict[str, Row]
     if not entry_ids:
         return {}
     with connection.cursor() as cursor:
-        storable = [outbox_id.replace("\0", "") for outbox_id in outbox_ids]
-        cursor.execute(ROWS, [storable, list(entry_ids)])
+        cursor.execute(ROWS, [list(outbox_ids), list(entry_ids)])
         found = cursor.fetchall()
     # By entry where the entry itself was trimmed, by outbox row where it is an older publication.
     rows = {entry_id: (row, kind, age) for row, entry_id, kind, age in found}
@@ -77,6 +76,4 @@ def _rows(entry_ids: Sequence[str], outbox_ids: Sequence[str]) -> dict[str, Row]
 def _job(one: PendingEntry, said: Said, rows: dict[str, Row]) -> InFlight:
     found = rows.get(said["outbox_id"]) or rows.get(one.entry_id)
     outbox_id, kind, age = found or (said["outbox_id"], said["kind"], None)
-    return InFlight(
-        one.entry_id, outbox_id, kind, one.consumer, one.idle, one.deliveries, age
-    )  # fmt: skip
+    return InFlight(one.entry_id, outbox_id, kind, one.consumer, one.idle, one.deliveries, age)

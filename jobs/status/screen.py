@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 
 from .books import Books, ProcessSeen
 from .in_flight import InFlight
@@ -59,7 +60,7 @@ def _books(books: Books) -> Iterator[str]:
     yield from _table([heads, *[tuple(map(str, kind)) for kind in kinds]])
     yield f"oldest job {span(books.age)}, oldest not relayed {span(books.not_relayed)}"
     if books.next_retry_at is not None:
-        yield f"next retry at {books.next_retry_at:%Y-%m-%d %H:%M:%S} UTC"
+        yield f"next retry at {books.next_retry_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     yield f"refused entries {books.refused}"
     yield ""
     for role in ("worker", "relay"):

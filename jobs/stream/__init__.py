@@ -1,7 +1,8 @@
 """The only door to Redis for the way of a job: the stream, its group, its consumers, the letters.
 
 `RelayStream` and `Letters` (blocking) append, `WorkerStream` (asyncio) reads and acknowledges,
-`StreamView` (blocking) only looks. All raise `StreamAway` for an outage and `StreamRefused` for what no waiting mends.
+`StreamView` (blocking) only looks. All raise `StreamAway` for an outage and `StreamRefused` for
+what no waiting mends.
 """
 
 from .appending import Letters, RelayStream
@@ -14,7 +15,7 @@ from .connection import (
     StreamRefused,
     raw_client,
 )
-from .looking import MayNotAsk, PendingEntry, StreamSeen, StreamView
+from .looking import MayNotAsk, PendingEntry, StreamSeen, StreamView, printable
 from .reading import Leases, Reclaimed, WorkerStream
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "StreamSeen",
     "StreamView",
     "WorkerStream",
+    "printable",
     "raw_client",
 ]

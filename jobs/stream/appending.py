@@ -1,7 +1,7 @@
 """What is added: entries by the relay, letters by whoever buries a job."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from jobs.job import Fields
 from .connection import StreamAway, StreamRefused, client, translated
 from .scripts import CREATE_GROUP_FIRST, WHEREABOUTS
 
+LETTERS_AT_ONCE = 50
+"""Letters read at once: with their tracebacks about 250 KB."""
 LOOK_AT_ONCE = 200
 """Entries looked up in one script: about 1 ms, in which the server serves nobody else."""
 
@@ -112,6 +114,31 @@ class Letters:
                 "XADD", settings.JOBS["DEAD_STREAM"],
                 "MAXLEN", "~", settings.JOBS["DEAD_MAXLEN"], "*", *flat,
             )  # fmt: skip
+
+    def count(self) -> int:
+        """How many letters there are."""
+        with translated():
+            return int(self._redis.xlen(settings.JOBS["DEAD_STREAM"]))  # type: ignore[arg-type]
+
+    def rows(self) -> Iterator[tuple[str, int]]:
+        """The id of each letter with the outbox id of its row; 0: no row stands behind it."""
+        after = "-"
+        while True:
+            with translated():
+                page: Any = self._redis.xrange(
+                    settings.JOBS["DEAD_STREAM"], min=after, count=LETTERS_AT_ONCE
+                )
+            for letter, fields in page:
+                yield letter.decode(), int(fields.get(b"row") or 0)
+            if len(page) < LETTERS_AT_ONCE:
+                return
+            after = f"({page[-1][0].decode()}"
+
+    def remove(self, letters: Sequence[str]) -> None:
+        """Take these letters away."""
+        if letters:
+            with translated():
+                self._redis.xdel(settings.JOBS["DEAD_STREAM"], *letters)
 
     def deliveries(self, entry_id: str) -> int:
         """How often the entry was given to a worker, as the server counts; 0 if not pending."""

@@ -16,6 +16,9 @@ from .connection import AUDIT_TIMEOUT, NoGroup, StreamRefused, client, translate
 PAGE = 1000
 """Entries in one answer: a server that writes ten times as many keeps everybody waiting."""
 
+SHOWN = 100
+"""Characters kept of what stands in an entry: anybody's bytes may."""
+
 
 class MayNotAsk(StreamRefused):
     """This user may not run the command, or the server does not offer it."""
@@ -84,7 +87,7 @@ class StreamView:
         return [
             PendingEntry(
                 one["message_id"].decode(),
-                _text(one["consumer"]),
+                printable(one["consumer"]),
                 one["time_since_delivered"] / 1000,
                 one["times_delivered"],
             )
@@ -123,7 +126,7 @@ class StreamView:
             found = self._command("CONFIG", "GET", name)
         if not found:
             raise MayNotAsk(f"it says nothing of {name}")
-        return _text(found[1])
+        return printable(found[1])
 
     def close(self) -> None:
         """Give the connections back."""
@@ -131,7 +134,7 @@ class StreamView:
 
     @property
     def _command(self) -> Callable[..., Any]:
-        return cast("Callable[..., Any]", self._redis.execute_command)
+        return self._redis.execute_command
 
     def _last_delivered(self) -> str | None:
         try:
@@ -172,5 +175,7 @@ def _age(entry_id: str | None, now: float) -> float | None:
     return max(0.0, now - int(entry_id.partition("-")[0]) / 1000)
 
 
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "backslashreplace")
+def printable(value: bytes) -> str:
+    """Any bytes as text that a terminal and a database take, at most SHOWN characters."""
+    text = value[: 4 * SHOWN].decode("utf-8", "backslashreplace")[:SHOWN]
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -16,7 +16,7 @@ from jobs.correlation import correlated
 from jobs.job import Job
 from jobs.models import OutboxRow, QueueEpoch
 from jobs.outbox import enqueue
-from jobs.stream import RelayStream, StreamAway
+from jobs.stream import Letters, RelayStream, StreamAway
 from tests import servers
 from tests.conftest import Arm, Register
 from tests.processes import Product
@@ -139,7 +139,7 @@ def test_the_batch_grows_back_after_an_outage_though_the_backlog_is_long(
     redis: redis_client.Redis, stream: RelayStream, settings: Any
 ) -> None:
     settings.JOBS = {**settings.JOBS, "RELAY_BATCH": 8}
-    runs = relay.Relay(stream, "test")
+    runs = relay.Relay(stream, Letters(settings.REDIS_URL), "test")
     put(40)
     for _ in range(5):
         runs._back_off(StreamAway("away"))
@@ -157,7 +157,7 @@ def test_a_row_locked_by_somebody_else_does_not_make_the_relay_spin(
     redis: redis_client.Redis, stream: RelayStream
 ) -> None:
     [row] = put()
-    runs = relay.Relay(stream, "test")
+    runs = relay.Relay(stream, Letters(settings.REDIS_URL), "test")
     with psycopg.connect(**connection.get_connection_params()) as other:
         other.execute("SELECT 1 FROM jobs_outbox WHERE id = %s FOR UPDATE", [row])
         began = time.monotonic()

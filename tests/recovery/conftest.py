@@ -58,6 +58,10 @@ class Drill:
         self.redis = redis
         self._gate = gate
 
+    def use(self, url: str) -> None:
+        """Look at another server from now on."""
+        self.redis = redis_client.Redis.from_url(url, protocol=2)
+
     def open_gate(self) -> None:
         """Every job has waited long enough, also those that run now."""
         self._gate.touch()
@@ -90,7 +94,14 @@ class Drill:
 
     def wait_until_published(self, count: int) -> None:
         """Wait until the stream has had so many entries."""
-        wait_for(lambda: self.redis.xinfo_stream("jobs")["entries-added"] >= count, "publications")
+        wait_for(lambda: self.published() >= count, f"{count} publications")
+
+    def published(self) -> int:
+        """How many entries the stream has had."""
+        try:
+            return int(self.redis.xinfo_stream("jobs")["entries-added"])
+        except redis_client.ResponseError:
+            return 0
 
     def wait_until_running(self, count: int) -> None:
         """Wait until so many entries are with workers."""

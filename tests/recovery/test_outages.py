@@ -8,7 +8,6 @@ import pytest
 from django.db import connection
 
 from jobs.exits import Exit
-from jobs.models import OutboxRow
 from stagedoor.embedded.server import HOST
 from tests import servers
 from tests.processes import Process, duration, wait_for
@@ -59,18 +58,11 @@ def test_a_server_that_restarts_in_mid_job_costs_no_attempt_and_no_flood_of_line
     written = worker.log().count("\n") - lines
     start()
     assert written < LINES_A_SECOND * 4
-    make_due_what_redis_forgot(drill)
     more = drill.put(5)
     drill.all_done_once(jobs + more)
     assert drill.attempts() == {0}
     assert worker.popen.poll() is None
     assert worker.said("reads again after")
-
-
-def make_due_what_redis_forgot(drill: Drill) -> None:
-    """The relay's rebuild by hand: a Redis without a memory has lost what was relayed."""
-    if not drill.redis.exists("jobs"):
-        OutboxRow.objects.update(relayed_at=None, entry_id=None)
 
 
 def test_every_database_session_ended_in_mid_job(drill: Drill) -> None:

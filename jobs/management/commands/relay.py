@@ -6,13 +6,17 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from psycopg import Error as PostgresError
 
+from jobs import outbox, publishing
 from jobs.errors import error_line
 from jobs.relay import Relay
-from jobs.stream import RelayStream, StreamRefused
+from jobs.stream import Letters, RelayStream, StreamAway, StreamRefused
+
+BAR = 30
+"""Characters of the progress bar."""
 
 
 class Command(BaseCommand):
@@ -22,13 +26,48 @@ class Command(BaseCommand):
         parser.add_argument(
             "--name", default="", help="shown to staff; default: host and process id"
         )
+        parser.add_argument(
+            "--rebuild",
+            action="store_true",
+            help="publish everything that is relayed and not done again, show how far it is, and "
+            "leave; harmless at any time: a job that comes twice has its effects once",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        relay = Relay(RelayStream(settings.REDIS_URL), options["name"])
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: relay.stop())
         try:
-            relay.run()
+            stream = RelayStream(settings.REDIS_URL)
+        except ValueError as error:
+            raise CommandError(f"REDIS_URL: {error}", returncode=2) from error
+        try:
+            if options["rebuild"]:
+                self._rebuild(stream)
+            else:
+                self._relay(stream, options["name"])
+        except StreamAway as error:
+            raise CommandError(f"Redis does not answer: {error_line(error)}") from error
         except (StreamRefused, DatabaseError, PostgresError) as error:
             self.stderr.write(f"relay: refused by a server: {error_line(error)}")
             sys.exit(7)
+
+    def _relay(self, stream: RelayStream, name: str) -> None:
+        relay = Relay(stream, Letters(settings.REDIS_URL), name)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: relay.stop())
+        relay.run()
+
+    def _rebuild(self, stream: RelayStream) -> None:
+        number = publishing.rebuild(stream, by_hand=True)
+        total = outbox.count_unpublished()
+        self.stdout.write(f"{number} rows are published again, {total} are due in all.")
+        left = total
+        while left and publishing.step(stream, settings.JOBS["RELAY_BATCH"], "rebuild"):
+            left = outbox.count_unpublished()
+            self._show(total - left, total)
+        self.stdout.write("Everything that is due is on the stream.")
+
+    def _show(self, done: int, total: int) -> None:
+        done = max(0, min(done, total))
+        bar = "#" * (BAR * done // total)
+        end = "\r" if self.stdout.isatty() and done < total else "\n"
+        self.stdout.write(f"[{bar:<{BAR}}] {done} of {total}", ending=end)
+        self.stdout.flush()

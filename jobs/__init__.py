@@ -15,4 +15,5 @@
 
 A job is in exactly one place (models.py): an OutboxRow while it is not done, a ProcessedJob
 once it is. The stream only carries the news that it is due. `audit/` proves it, sharing no code.
+`status/` shows the queue as it is, `doctor/` whether servers and settings will do.
 """

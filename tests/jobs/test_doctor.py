@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from jobs.doctor import Level, clocks, database, stream_server
 from jobs.models import ProcessedJob
+from jobs.status import in_flight, look
 from stagedoor.embedded import ServerFailed
 from tests import servers
 from tests.processes import Process
@@ -76,7 +77,7 @@ def test_servers_in_order_are_named_one_by_one(server: redis_client.Redis) -> No
         assert words in text
 
 
-def test_the_systems_redis_is_examined_as_well(settings: Any) -> None:
+def test_the_systems_redis_is_examined_and_looked_at_as_well(settings: Any) -> None:
     try:
         debian = servers.debian_redis(Path(servers.REDIS.folder).parent)
     except ServerFailed as failure:
@@ -87,7 +88,16 @@ def test_the_systems_redis_is_examined_as_well(settings: Any) -> None:
     with redis_client.Redis.from_url(settings.REDIS_URL) as client:
         client.flushall()
         client.xgroup_create("jobs", "workers", "0", mkstream=True)
+        for consumer in ("worker-1", "worker-2"):
+            client.xadd("jobs", {"kind": "drill_row"})
+            client.xreadgroup("workers", consumer, {"jobs": ">"})
+        client.xadd("jobs", {"kind": "drill_row"})
     code, text = run()
+    stream = look(settings.REDIS_URL).stream
+    assert stream is not None
+    assert (stream.length, len(stream.consumers), stream.group) == (3, 2, True)
+    assert stream.waiting is not None
+    assert [one.consumer for one in in_flight(settings.REDIS_URL)] == ["worker-1", "worker-2"]
     assert code == 0
     assert "\nok         Redis 7.0" in f"\n{text}"
     assert "may not ask" not in text

@@ -2,7 +2,7 @@
 
 import io
 import json
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from jobs import processes
 from jobs.models import OutboxRow, ProcessedJob, RefusedEntry
 from jobs.outbox import enqueue
 from jobs.status import screen
+from tests.drill.handlers import TABLE
 from tests.processes import Process, Product, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -408,27 +409,49 @@ def test_pending_shows_what_has_no_row_and_what_is_no_job(redis: redis_client.Re
     assert {line[-1] for line in lines} == {"-"}
 
 
-def test_pending_without_a_server_could_not_look(tmp_path: Path, settings: Any) -> None:
+def test_pending_without_redis_could_not_look(redis: redis_client.Redis, settings: Any) -> None:
+    redis.delete("jobs")
+    redis.set("jobs", "no stream")
+    assert "WRONGTYPE" in run("pending")[2]
     settings.REDIS_URL = CLOSED
     code, text, complaint = run("pending")
     assert (code, text) == (2, "")
     assert complaint.startswith("could not look: StreamAway")
 
 
-def test_the_queue_is_read_as_it_is_while_jobs_flow(
+def test_pending_without_postgresql_could_not_look(
+    tmp_path: Path, redis: redis_client.Redis
+) -> None:
+    publish(redis, put()[0])
+    deliver(redis)
+    away = {"DATABASE_URL": "postgres://nobody:secret@127.0.0.1:1/none"}
+    with Process(tmp_path, "pending", "manage.py", "jobs", "pending", **away) as process:
+        assert process.ended() == 2
+        assert "could not look: OperationalError" in process.log()
+
+
+@pytest.fixture
+def _effects() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute(TABLE)
+        yield
+        cursor.execute("DROP TABLE drill_effect")
+
+
+@pytest.mark.usefixtures("_effects")
+def test_while_jobs_flow_no_look_fails_or_counts_a_job_twice(
     product: Product, redis: redis_client.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRILL_GATE", str(tmp_path / "gate"))
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE IF NOT EXISTS drill_effect (outbox_id bigint, number bigint)")
     product.relay()
     product.plain_worker("worker-1")
     ids = put(300)
-    deadline = time.monotonic() + 60
-    while OutboxRow.objects.exists() and time.monotonic() < deadline:
+
+    def looked_until_done() -> bool:
         total = status()["books"]["total"]
-        assert sum(total[state] for state in ("due", "relayed", "waiting_for_retry")) <= len(ids)
+        assert total["due"] + total["waiting_for_retry"] + total["relayed"] <= len(ids)
         assert run("pending")[0] == 0
-    assert ProcessedJob.objects.count() == len(ids)
-    with connection.cursor() as cursor:
-        cursor.execute("DROP TABLE drill_effect")
+        return ProcessedJob.objects.count() == len(ids)
+
+    wait_for(looked_until_done, "all jobs")
+    assert status()["books"]["kinds"] == []

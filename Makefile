@@ -3,6 +3,7 @@
 VENV ?= .venv
 PORT ?= 8000
 VAR_DIR ?= var
+MINUTES ?= 30
 export PORT VAR_DIR
 
 PY := $(VENV)/bin/python
@@ -35,8 +36,9 @@ run: setup ## run the whole product; PORT=8000 and VAR_DIR=var choose where
 test: setup ## run the tests on private servers; ARGS="-k name" chooses
 	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL $(PY) -m pytest $(ARGS)
 
-chaos: setup ## the recovery tests with the shipped durations, for an hour or two; ARGS="-k name" chooses
-	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL CHAOS=1 $(PY) -m pytest tests/recovery $(ARGS)
+chaos: setup ## recovery tests with the shipped durations, then MINUTES=30 of random faults; ARGS chooses
+	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL CHAOS=1 STORM_SECONDS=$$(($(MINUTES) * 60)) \
+		STORM_SEED=$${STORM_SEED:-$$(date +%s)} $(PY) -m pytest -s tests/recovery tests/stories/test_storm.py $(ARGS)
 
 lint: setup ## format, style, imports, types, migrations, deployment checks
 	$(PY) -m ruff format --check .

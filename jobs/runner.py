@@ -134,7 +134,7 @@ class Runner:
             slot.suspect, slot.start_noted = True, False
             return Outcome.CRASHED
         if isinstance(error, conclusion.UnknownJob):
-            reason = f"unknown job: {error}"
+            reason = f"UnknownJob: {error}"
             dead_letters.refuse(self._letters, slot.entry, reason, self._worker)
             return Outcome.BURIED
         return self._count(error, slot)

@@ -82,7 +82,7 @@ class Sorter:
 
     def _may_run(self, item: Slot | _Stranger, state: RowState | None, done: bool) -> bool:
         if state is None and not done:
-            reason = f"unknown job: no outbox row {item.outbox_id}"
+            reason = f"UnknownJob: no outbox row {item.outbox_id}"
             dead_letters.refuse(self._letters, item.entry, reason, self._worker)
         elif state is not None and not state.dead and not state.waiting:
             if isinstance(item, Slot):

@@ -208,11 +208,11 @@ NO_JOBS: dict[str, tuple[dict[Any, Any], str]] = {
     ),
     "unknown kind": (
         {"kind": "from a newer build", "outbox_id": "1", "request_id": "", "trace": ""},
-        "unknown job: no outbox row 1",
+        "UnknownJob: no outbox row 1",
     ),
     "no row": (
         {"kind": "gated", "number": "1", "outbox_id": "999999", "request_id": "", "trace": ""},
-        "unknown job: no outbox row 999999",
+        "UnknownJob: no outbox row 999999",
     ),
 }
 

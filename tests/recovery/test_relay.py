@@ -1,21 +1,24 @@
 """A Redis that loses data: its memory, its last writes, what is trimmed. All is done, once."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis as redis_client
+from django.core.cache import cache
 from django.db import connection
 
-from jobs.models import OutboxRow
+from jobs.models import OutboxRow, RefusedEntry
 from stagedoor.embedded import RedisServer
 from tests import servers
 from tests.cuts import Cut
 from tests.processes import SHIPPED, wait_for
 from tests.recovery.conftest import Drill
 
+MAXLEN = 100_000 if SHIPPED else 1_000
 OVER_THE_MARK = 150_000 if SHIPPED else 1_500
 """Rows for a mark of 80,000, or of 800 (design §7)."""
 
@@ -148,6 +151,36 @@ def test_more_rows_than_the_stream_keeps_wait_in_the_outbox(drill: Drill) -> Non
     drill.product.plain_worker("one")
     wait_for(lambda: not OutboxRow.objects.exists(), "all done", seconds=900)
     drill.all_done_once(jobs)
+
+
+def test_after_many_jobs_the_stream_stays_near_its_limit_and_sessions_live(drill: Drill) -> None:
+    """Two and a half times what the stream keeps; the cache of the same server loses nothing."""
+    cache.set("session", "alive", timeout=3600)
+    jobs = drill.put(int(MAXLEN * 2.5))
+    drill.product.plain_worker("one")
+    drill.product.plain_worker("two")
+    wait_for(lambda: not OutboxRow.objects.exists(), "all done", seconds=1800)
+    drill.all_done_once(jobs)
+    assert MAXLEN <= drill.redis.xlen("jobs") < MAXLEN * 1.2
+    assert drill.published() == len(jobs)
+    assert cache.get("session") == "alive"
+
+
+def test_a_clock_of_redis_that_was_ahead_and_is_right_again(drill: Drill) -> None:
+    """Entry ids are of the server's clock, and never go back: nothing of ours compares the two."""
+    ahead = int((time.time() + 3600) * 1000)
+    future = drill.redis.xadd("jobs", {"x": "y"}, id=f"{ahead}-0")
+    jobs = drill.put(5, ms=60_000)
+    dead = drill.product.plain_worker("one")
+    dead.wait_until_it_runs("drill_row", 5)
+    dead.kill()
+    drill.open_gate()
+    drill.product.plain_worker("two")
+    drill.all_done_once(jobs)
+    assert RefusedEntry.objects.get().entry_id == future.decode()
+    drill.redis.flushall()
+    more = drill.put(5)
+    drill.all_done_once(jobs + more)
 
 
 @pytest.mark.parametrize(

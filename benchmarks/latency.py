@@ -17,7 +17,7 @@ from jobs.outbox import enqueue
 from .abba import alternate
 from .backlog import fill
 from .courier import CHANNEL, GROUP, NAME, STREAM
-from .machinery import Machinery, machinery
+from .machinery import Servers, machinery
 from .options import Options
 from .place import Place, wait_until
 from .report import PERCENTILES, Result, Series, percentile_of, quotients
@@ -38,23 +38,44 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = %s AND quer
 def measure(place: Place, options: Options) -> list[Result]:
     """Both ways stand ready all the time; each job is committed at its planned moment."""
     number = max(10, int(options.seconds * RATE))
-    with machinery(place) as at_work, _couriers(place, at_work):
-        ways: dict[str, Way] = {PRODUCT: _enqueue, BARE: partial(_post, at_work.connection)}
-        for way in ways.values():
-            _latencies(at_work.connection, RATE, way)  # warm
-        sides = {
-            name: partial(_latencies, at_work.connection, number, way) for name, way in ways.items()
-        }
-        found = alternate(sides, options.rounds)
-    return [_result(found, number)]
+    with machinery(place) as at_work, couriers(place, at_work):
+        found = both_ways(at_work.connection, number, options.rounds, (PRODUCT, BARE))
+    how = (
+        f"commit to handler start, {number} jobs at {RATE} a second, nothing else running; bare: "
+        "the id in the NOTIFY, one XADD, the return of a blocked XREADGROUP, no look at the row"
+    )
+    return [result_of("latency", how, found)]
 
 
 @contextmanager
-def _couriers(place: Place, at_work: Machinery) -> Iterator[None]:
-    at_work.redis.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
-    with place.module("courier", "relay"), place.module("courier", "reader"):
+def couriers(place: Place, at_work: Servers) -> Iterator[None]:
+    """The bare way stands ready: its relay, and the reader of its stream."""
+    at_work.redis.delete(STREAM)  # what another part has left
+    with place.module("courier", "relay"), reader_of(STREAM, place, at_work):
         wait_until(lambda: _listens(at_work.connection), "courier")
         yield
+
+
+@contextmanager
+def reader_of(stream: str, place: Place, at_work: Servers) -> Iterator[None]:
+    """A bare reader, in a group of its own, of what comes from now on."""
+    at_work.redis.xgroup_create(stream, GROUP, id="$", mkstream=True)
+    with place.module("courier", "reader", stream):
+        yield
+
+
+def both_ways(
+    connection: psycopg.Connection, number: int, rounds: int, names: tuple[str, str]
+) -> dict[str, list[list[float]]]:
+    """Milliseconds of each job of each round by the product's way and by the bare one."""
+    ways: list[Way] = [_enqueue, partial(_post, connection)]
+    for way in ways:
+        _latencies(connection, RATE, way)  # warm
+    sides = {
+        name: partial(_latencies, connection, number, way)
+        for name, way in zip(names, ways, strict=True)
+    }
+    return alternate(sides, rounds)
 
 
 def _listens(connection: psycopg.Connection) -> bool:
@@ -96,22 +117,20 @@ def _moments(connection: psycopg.Connection) -> dict[int, int]:
     return dict(connection.execute("SELECT outbox_id, started_ns FROM bench_moment").fetchall())
 
 
-def _result(found: dict[str, list[list[float]]], number: int) -> Result:
-    how = (
-        f"commit to handler start, {number} jobs at {RATE} a second, nothing else running; bare: "
-        "the id in the NOTIFY, one XADD, the return of a blocked XREADGROUP, no look at the row"
-    )
+def result_of(name: str, how: str, found: dict[str, list[list[float]]]) -> Result:
+    """Of what `both_ways()` found: percentiles, and their ratios product to bare."""
+    product, bare = found
     cuts = {
-        name: {cut: [percentile_of(one, cut) for one in rounds] for cut in PERCENTILES}
-        for name, rounds in found.items()
+        side: {cut: [percentile_of(one, cut) for one in rounds] for cut in PERCENTILES}
+        for side, rounds in found.items()
     }
     ratios = [
-        Series(name=f"p{cut}, {PRODUCT} / {BARE}", rounds=quotients(above, cuts[BARE][cut]))
-        for cut, above in cuts[PRODUCT].items()
+        Series(name=f"p{cut}, {product} / {bare}", rounds=quotients(above, cuts[bare][cut]))
+        for cut, above in cuts[product].items()
     ]
     figures = [
-        Series(name=f"{name}: p{cut}", rounds=rounds, unit="ms")
-        for name, by_cut in cuts.items()
+        Series(name=f"{side}: p{cut}", rounds=rounds, unit="ms")
+        for side, by_cut in cuts.items()
         for cut, rounds in by_cut.items()
     ]
-    return Result(name="latency", how=how, ratios=ratios, figures=figures)
+    return Result(name=name, how=how, ratios=ratios, figures=figures)

@@ -1,4 +1,4 @@
-"""A relay and a worker at work, on empty tables and an empty stream."""
+"""What is at work, on empty tables and an empty stream: nothing yet, or a relay and a worker."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,18 +18,37 @@ WORKER = ("runworker", "--name", "bench", "--slots", str(SLOTS), "--render-proce
 
 
 @dataclass(frozen=True)
-class Machinery:
-    """`connection` commits each statement; `worker` is a process id."""
+class Servers:
+    """`connection` commits each statement."""
 
     url: str
     connection: psycopg.Connection
     redis: redis.Redis
+
+
+@dataclass(frozen=True)
+class Machinery(Servers):
+    """`worker` is a process id."""
+
     worker: int
 
 
 @contextlib.contextmanager
 def machinery(place: Place) -> Iterator[Machinery]:
     """Start both and wait until they are ready."""
+    with (
+        servers(place) as bare,
+        place.command("relay"),
+        place.command(*WORKER) as worker,
+    ):
+        wait_until(lambda: processes.alive("relay") > 0, "relay")
+        wait_until(lambda: processes.alive("worker") > 0, "worker")
+        yield Machinery(bare.url, bare.connection, bare.redis, worker)
+
+
+@contextlib.contextmanager
+def servers(place: Place) -> Iterator[Servers]:
+    """Connect and empty everything."""
     url = place.postgres.url("stagedoor")
     with (
         psycopg.connect(url, autocommit=True) as connection,
@@ -38,7 +57,4 @@ def machinery(place: Place) -> Iterator[Machinery]:
         connection.execute(CREATE)
         connection.execute("TRUNCATE jobs_outbox, jobs_processed, bench_row, bench_moment")
         client.delete(settings.JOBS["STREAM"])
-        with place.command("relay"), place.command(*WORKER) as worker:
-            wait_until(lambda: processes.alive("relay") > 0, "relay")
-            wait_until(lambda: processes.alive("worker") > 0, "worker")
-            yield Machinery(url, connection, client, worker)
+        yield Servers(url, connection, client)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PARTS = ("orders", "renders", "jobs", "latency", "memory", "history")
+PARTS = ("orders", "renders", "jobs", "latency", "memory", "history", "relay")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,7 @@ class Options:
     memory_jobs: int
     history_entries: int
     history_rows: int
+    relay_rows: int
 
     def as_json(self) -> dict[str, Any]:
         """What decides a figure: not which other parts ran."""
@@ -35,6 +36,7 @@ def parse(description: str | None) -> Options:
         ("--memory-jobs", int, 50_000, "after which memory is read again"),
         ("--history-entries", int, 80_000, "on the stream, delivered and acknowledged"),
         ("--history-rows", int, 1_000_000, "of processed jobs"),
+        ("--relay-rows", int, 100_000, "that a Redis without its memory gets again"),
     )
     for name, kind, usual, meaning in numbers:
         parser.add_argument(name, type=kind, default=usual, help=f"{meaning}; default {usual}")

@@ -58,9 +58,9 @@ class Place:
             yield port
 
     @contextlib.contextmanager
-    def command(self, *words: str) -> Iterator[int]:
+    def command(self, *words: str, also: dict[str, str] | None = None) -> Iterator[int]:
         """A management command in a process of its own, ended by SIGTERM; gives its id."""
-        with self._process(words[0], str(ROOT / "manage.py"), *words) as process:
+        with self._process(words[0], str(ROOT / "manage.py"), *words, also=also) as process:
             yield process
 
     @contextlib.contextmanager

@@ -160,6 +160,8 @@ def test_the_overall_age_counts_from_when_a_live_job_was_due(redis: redis_client
     books = status()["books"]
     assert books["age"] == near(200)
     assert books["not_relayed"] is None
+    put(kind="drill_slow")
+    assert status()["books"]["age"] == near(200)
 
 
 def test_not_relayed_is_the_oldest_that_a_relay_should_have_taken() -> None:
@@ -167,6 +169,7 @@ def test_not_relayed_is_the_oldest_that_a_relay_should_have_taken() -> None:
     shift("available_at", old, -20)
     shift("due_at", retried, -200)
     shift("available_at", retried, -1)
+    put(kind="drill_slow")
     assert status()["books"]["not_relayed"] == near(20)
     assert "oldest not relayed 2" in run("status")[1]
 

@@ -4,6 +4,7 @@ A letter that cannot be added is no loss: the outbox row keeps the whole story.
 """
 
 import logging
+import time
 from datetime import UTC, datetime
 
 from django.conf import settings
@@ -16,6 +17,8 @@ from .job import MalformedJob, parse_outbox_id
 from .stream import Entry, Letters
 
 logger = logging.getLogger(__name__)
+LOOK_AGAIN = 600.0
+"""Seconds between two looks at every letter where the numbers say that all is well."""
 
 
 def bury(letters: Letters, entry: Entry, outbox_id: int, reason: str, failure: Failure) -> bool:
@@ -75,22 +78,43 @@ def _about(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> dict
     }
 
 
+class Looked:
+    """When this process last looked at every letter, by the monotonic clock."""
+
+    at = float("-inf")
+
+
 def reconcile(letters: Letters) -> int:
     """Make `jobs:dead` match the dead rows again; returns how many letters were added or removed.
 
-    Looked at one by one only where the numbers differ: 10,000 letters are 50 MB. Raises StreamAway
-    or a database error.
+    Looked at one by one where the numbers differ, and every LOOK_AGAIN seconds: 10,000 letters are
+    50 MB. One relay at a time. Raises StreamAway or a database error.
     """
-    length = letters.count()
-    if length == rows.count_dead() or length >= settings.JOBS["DEAD_MAXLEN"]:
+    if letters.count() == rows.count_dead() and time.monotonic() - Looked.at < LOOK_AGAIN:
         return 0
-    there = {row: letter for letter, row in letters.rows() if row}
+    with rows.alone() as alone:
+        if not alone:
+            return 0
+        Looked.at = time.monotonic()
+        return _match(letters)
+
+
+def _match(letters: Letters) -> int:
+    there: dict[int, str] = {}
+    wrong: list[str] = []
+    for letter, row in letters.rows():
+        if row in there:
+            wrong.append(letter)
+        elif row:
+            there[row] = letter
     dead = rows.dead_ids(settings.JOBS["DEAD_MAXLEN"])
-    added = [row for row in dead if row not in there and dead[row]]
-    for outbox_id in added:
-        letters.add(*rows.letter_of(outbox_id))
-    letters.remove([letter for row, letter in there.items() if row not in dead])
-    removed = sum(row not in dead for row in there)
-    if added or removed:
-        logger.warning("jobs:dead: %d letters added, %d removed", len(added), removed)
-    return len(added) + removed
+    wrong += [letter for row, letter in there.items() if row not in dead]
+    # The oldest first: MAXLEN cuts off what was added first.
+    missing = [row for row in reversed(dead) if row not in there and dead[row]]
+    added = [story for row in missing if (story := rows.letter_of(row))]
+    for fields, about in added:
+        letters.add(fields, about)
+    letters.remove(wrong)
+    if added or wrong:
+        logger.warning("jobs:dead: %d letters added, %d removed", len(added), len(wrong))
+    return len(added) + len(wrong)

@@ -9,11 +9,14 @@ import secrets
 from django.db import connection
 
 ROW = 1
+FAIR = 731_731
+"""An advisory lock taken before the row's: row locks let new sharers pass a waiting rebuild."""
 
 
 def shared() -> str:
     """The epoch, locked against a rebuild until the caller's transaction ends; empty if none."""
     with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [FAIR])
         cursor.execute("SELECT value FROM jobs_epoch WHERE id = %s FOR SHARE", [ROW])
         found = cursor.fetchone()
     return found[0] if found else ""
@@ -22,6 +25,7 @@ def shared() -> str:
 def locked() -> str:
     """The epoch, locked for the rebuild until the caller's transaction ends."""
     with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [FAIR])
         cursor.execute(
             "INSERT INTO jobs_epoch (id, value) VALUES (%s, '') ON CONFLICT (id) DO NOTHING", [ROW]
         )

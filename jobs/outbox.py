@@ -3,12 +3,13 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection, transaction
 
 from .correlation import request_id, trace
 from .failpoint import failpoint
-from .job import MalformedJob, encode_job
+from .job import ENVELOPE, MalformedJob, encode_job
 from .models import Lane, OutboxRow
 from .registry import kind_named, parse_entry
 
@@ -27,26 +28,39 @@ class DueRow:
 
     id: int
     kind: str
-    args: dict[str, int | str]
+    args: str
     request_id: str
     trace: str
 
     def fields(self) -> dict[str, str]:
         """The fields of its entry. Raises NotEnqueuable where an entry cannot carry them."""
-        if not isinstance(self.args, dict):
-            raise NotEnqueuable(f"args are a {type(self.args).__name__}, not names and values")
-        for name, value in self.args.items():
+        args = _parsed(self.args)
+        for name, value in args.items():
+            if name in ENVELOPE:
+                raise NotEnqueuable(f"{name} belongs to the envelope")
             if type(value) not in (int, str):
                 raise NotEnqueuable(f"{name} is a {type(value).__name__}, neither int nor str")
-        size = len(json.dumps(self.args, ensure_ascii=False).encode())
-        if size > ARGS_LIMIT:
-            raise NotEnqueuable(f"the arguments have {size} bytes, more than {ARGS_LIMIT}")
         envelope: dict[str, int | str] = {
             "outbox_id": self.id,
             "request_id": self.request_id,
             "trace": self.trace,
         }
-        return encode_job(self.kind, self.args, envelope)
+        return encode_job(self.kind, args, envelope)
+
+
+def _parsed(text: str) -> dict[str, int | str]:
+    if len(text.encode()) > 2 * ARGS_LIMIT:
+        raise NotEnqueuable(f"the arguments have {len(text)} characters, more than {ARGS_LIMIT}")
+    try:
+        args: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotEnqueuable(f"the arguments are not JSON to us: {error}") from error
+    if not isinstance(args, dict):
+        raise NotEnqueuable(f"args are a {type(args).__name__}, not names and values")
+    size = len(json.dumps(args, ensure_ascii=False).encode())
+    if size > ARGS_LIMIT:
+        raise NotEnqueuable(f"the arguments have {size} bytes, more than {ARGS_LIMIT}")
+    return args
 
 
 def enqueue(kind: str, *, subject: str = "", lane: str = Lane.TICKETS, **args: int | str) -> int:
@@ -114,7 +128,7 @@ def lock_due(limit: int) -> list[DueRow]:
             """,
             [limit],
         )
-        return [DueRow(i, k, json.loads(a), r, t) for i, k, a, r, t in cursor.fetchall()]
+        return [DueRow(*row) for row in cursor.fetchall()]
 
 
 def mark_relayed(published: Mapping[int, str]) -> None:
@@ -194,7 +208,8 @@ def relayed_before(seconds: float) -> list[str]:
         cursor.execute(
             """
             SELECT entry_id FROM jobs_outbox WHERE dead_at IS NULL
-            AND relayed_at < statement_timestamp() - make_interval(secs => %s)
+                AND relayed_at < statement_timestamp() - make_interval(secs => %s)
+                AND entry_id ~ '^[0-9]{1,20}-[0-9]{1,20}$'
             """,
             [seconds],
         )

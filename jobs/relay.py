@@ -49,6 +49,10 @@ class Pressure:
             )
         return room
 
+    def count_again(self) -> None:
+        """All was made due: what was counted is no longer out."""
+        self._counted_at = float("-inf")
+
     def add(self, number: int) -> None:
         """So many were published since the count."""
         self._count += number
@@ -99,10 +103,13 @@ class Relay:
         self._say_alive()
         if not self._group_sure:
             self._stream.ensure_group()
-        self._reconcile()
-        room = self._pressure.room()
-        moved = step(self._stream, min(self._batch, room), self._name) if room else 0
+        known = self._stream.seen_epoch
+        # With no room too: a memory that is lost while this relay holds must be noticed.
+        moved = step(self._stream, min(self._batch, self._pressure.room()), self._name)
         self._pressure.add(moved)
+        if self._stream.seen_epoch != known:
+            self._pressure.count_again()
+        self._reconcile()
         self._group_sure = True
         self._backoff.reset()
         if moved < self._batch:
@@ -110,10 +117,12 @@ class Relay:
         self._batch = min(self._batch * 2, settings.JOBS["RELAY_BATCH"])
 
     def _reconcile(self) -> None:
-        if time.monotonic() >= self._reconcile_at:
-            reconcile(self._stream)
-            dead_letters.reconcile(self._letters)
-            self._reconcile_at = time.monotonic() + settings.JOBS["RECONCILE"]
+        if time.monotonic() < self._reconcile_at:
+            return
+        # First: what fails here must not keep the relay from publishing.
+        self._reconcile_at = time.monotonic() + settings.JOBS["RECONCILE"]
+        reconcile(self._stream)
+        dead_letters.reconcile(self._letters)
 
     def _say_alive(self) -> None:
         now = time.monotonic()

@@ -1,6 +1,7 @@
 """What a worker asks of outbox rows, and what it notes on them beside their conclusion."""
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -9,6 +10,8 @@ from django.db import connection
 from .job import Fields
 from .models import OutboxRow
 
+LETTERS_LOCK = 731_732
+"""An advisory lock: one relay at a time looks at every letter."""
 STARTS_LIMIT = 2
 """Starts without an outcome after which a job is not run again: the third is dead (design §6)."""
 
@@ -118,9 +121,24 @@ def dead_ids(limit: int) -> dict[int, bool]:
         return dict(cursor.fetchall())
 
 
-def letter_of(outbox_id: int) -> tuple[Fields, dict[str, str]]:
+@contextlib.contextmanager
+def alone() -> Iterator[bool]:
+    """Whether no other process is at this now; it saves work, and protects nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LETTERS_LOCK])
+        [alone] = cursor.fetchone()
+        try:
+            yield alone
+        finally:
+            if alone:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [LETTERS_LOCK])
+
+
+def letter_of(outbox_id: int) -> tuple[Fields, dict[str, str]] | None:
     """The letter of a dead row, out of the row: its fields, and what is to be said about them."""
-    row = OutboxRow.objects.get(pk=outbox_id)
+    row = OutboxRow.objects.dead().filter(pk=outbox_id).first()
+    if row is None:
+        return None
     named = {"kind": row.kind, **(row.args if isinstance(row.args, dict) else {})}
     named |= {"outbox_id": row.pk, "request_id": row.request_id, "trace": row.trace}
     about = {

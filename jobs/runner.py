@@ -134,10 +134,17 @@ class Runner:
             slot.suspect, slot.start_noted = True, False
             return Outcome.CRASHED
         if isinstance(error, conclusion.UnknownJob):
-            reason = f"UnknownJob: {error}"
-            dead_letters.refuse(self._letters, slot.entry, reason, self._worker)
-            return Outcome.BURIED
+            return self._bury_unknown(error, slot)
         return self._count(error, slot)
+
+    def _bury_unknown(self, error: BaseException, slot: Slot) -> Outcome:
+        # Where it is the row's own entry, the row cannot be what the entry says: it would come for
+        # ever. Else the entry is a stranger's.
+        reason = f"UnknownJob: {error}"
+        failure = Failure(slot.error, traceback_text(error), self._worker)
+        if not dead_letters.bury(self._letters, slot.entry, slot.outbox_id, reason, failure):
+            dead_letters.refuse(self._letters, slot.entry, reason, self._worker)
+        return Outcome.BURIED
 
     def _count(self, error: BaseException, slot: Slot) -> Outcome:
         failure = Failure(slot.error, traceback_text(error), self._worker)

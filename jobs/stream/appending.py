@@ -14,8 +14,6 @@ from .scripts import CREATE_GROUP_FIRST, WHEREABOUTS
 
 LETTERS_AT_ONCE = 50
 """Letters read at once: with their tracebacks about 250 KB."""
-LOOK_AT_ONCE = 200
-"""Entries looked up in one script: about 1 ms, in which the server serves nobody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,8 @@ class RelayStream:
         self._epoch_key = f"{self._stream}:epoch"
         self.seen_epoch = ""
         """The epoch at the last look."""
+        self.rebuilt_at = float("-inf")
+        """When this client rebuilt, by the monotonic clock."""
 
     def ensure_group(self) -> None:
         """Make the group: at `$` where no stream exists yet, else at 0, to miss nothing."""
@@ -74,15 +74,16 @@ class RelayStream:
             self._redis.set(self._epoch_key, value)
         self.seen_epoch = value
 
+    def probe(self) -> None:
+        """Raise StreamAway unless the server takes writes."""
+        with translated():
+            self._redis.set(f"{self._stream}:probe", "1", px=1000)
+
     def lost_among(self, entry_ids: Sequence[str]) -> list[str]:
-        """Those of these that are neither pending nor waiting to be read."""
-        lost: list[str] = []
-        for start in range(0, len(entry_ids), LOOK_AT_ONCE):
-            batch = entry_ids[start : start + LOOK_AT_ONCE]
-            with translated():
-                found: Any = self._redis.eval(WHEREABOUTS, 1, self._stream, self._group, *batch)
-            lost += [entry_id.decode() for entry_id in found]
-        return lost
+        """Those of these, a few hundred at most, that are neither pending nor unread."""
+        with translated():
+            found: Any = self._redis.eval(WHEREABOUTS, 1, self._stream, self._group, *entry_ids)
+        return [entry_id.decode() for entry_id in found]
 
     def ping(self) -> None:
         """Raise StreamAway or StreamRefused unless the server answers."""
@@ -118,7 +119,7 @@ class Letters:
     def count(self) -> int:
         """How many letters there are."""
         with translated():
-            return int(self._redis.xlen(settings.JOBS["DEAD_STREAM"]))  # type: ignore[arg-type]
+            return int(self._redis.xlen(settings.JOBS["DEAD_STREAM"]))
 
     def rows(self) -> Iterator[tuple[str, int]]:
         """The id of each letter with the outbox id of its row; 0: no row stands behind it."""
@@ -129,7 +130,8 @@ class Letters:
                     settings.JOBS["DEAD_STREAM"], min=after, count=LETTERS_AT_ONCE
                 )
             for letter, fields in page:
-                yield letter.decode(), int(fields.get(b"row") or 0)
+                row = fields.get(b"row", b"")
+                yield letter.decode(), int(row) if row.isdigit() else 0
             if len(page) < LETTERS_AT_ONCE:
                 return
             after = f"({page[-1][0].decode()}"

@@ -23,8 +23,8 @@ OUTAGE_REPLIES = (
     "LOADING", "READONLY", "MISCONF", "OOM", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN",
     "NOREPLICAS", "BUSY ", "TRYAGAIN",
 )  # fmt: skip
-SCRIPT_REFUSED = "user executing the script can't"
-"""What a server says of a command that this user may not run in a script (7.0 and later)."""
+SCRIPT_REFUSED = ("user executing the script can't", "ACL failure in script")
+"""What Redis and Valkey say of a command that this user may not run in a script."""
 AUDIT_TIMEOUT = 5.0
 """Seconds for one command of a person who looks: whole streams come in one answer."""
 
@@ -76,7 +76,9 @@ def _of_reply(error: exceptions.ResponseError) -> Exception:
         return NoGroup(text)
     if text.startswith("NAMELOST"):
         return NameLost(text)
-    if text.startswith(("NOAUTH", "WRONGPASS", "NOPERM")) or SCRIPT_REFUSED in text:
+    if text.startswith(("NOAUTH", "WRONGPASS", "NOPERM")) or any(
+        words in text for words in SCRIPT_REFUSED
+    ):
         return StreamRefused(text)
     known = isinstance(
         error, exceptions.BusyLoadingError | exceptions.ReadOnlyError | exceptions.OutOfMemoryError

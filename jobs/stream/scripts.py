@@ -48,7 +48,10 @@ WHEREABOUTS = """
 local group = ARGV[1]
 local delivered = '0-0'
 local made = redis.pcall('XINFO', 'GROUPS', KEYS[1])
-if made.err then made = {} end
+if made.err then
+  if not string.find(made.err, 'no such key') then return made end
+  made = {}
+end
 for _, one in ipairs(made) do
   local about = {}
   for i = 1, #one, 2 do about[one[i]] = one[i + 1] end
@@ -63,6 +66,7 @@ local lost = {}
 for i = 2, #ARGV do
   local id = ARGV[i]
   local pending = redis.pcall('XPENDING', KEYS[1], group, id, id, 1)
+  if pending.err and not string.find(pending.err, 'NOGROUP') then return pending end
   if pending.err or #pending == 0 then
     local ms, seq = parts(id)
     local unread = ms > last_ms or (ms == last_ms and seq > last_seq)

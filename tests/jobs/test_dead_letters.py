@@ -33,6 +33,7 @@ def _example(kind: Register) -> None:
 @pytest.fixture
 def letters(redis: Any, settings: Any) -> Letters:
     settings.JOBS = {**settings.JOBS, "RECONCILE_AFTER": 0.0}
+    dead_letters.Looked.at = float("-inf")
     return Letters(django_settings.REDIS_URL)
 
 
@@ -106,3 +107,22 @@ def test_a_refused_entry_keeps_its_letter(letters: Letters, redis: Any) -> None:
     assert rows[0] in [row for _, row in letters.rows()]
     conclusion.refuse("9-9", [(b"x", b"\xff")], "malformed: x")
     assert dead_letters.reconcile(letters) == 0, "twice is once"
+
+
+def test_a_letter_that_stands_there_twice_is_removed_once(letters: Letters, redis: Any) -> None:
+    rows = buried(letters, 2)
+    redis.xadd("jobs:dead", redis.xrange("jobs:dead")[0][1])
+    assert dead_letters.reconcile(letters) == 1
+    assert on_the_list(redis) == rows
+
+
+def test_equal_numbers_of_wrong_letters_are_found_all_the_same(
+    letters: Letters, redis: Any
+) -> None:
+    rows = buried(letters, 2)
+    redis.xdel("jobs:dead", redis.xrange("jobs:dead")[0][0])
+    redis.xadd("jobs:dead", {"row": "999999"})
+    redis.xadd("jobs:dead", {"row": "nonsense"})
+    redis.xdel("jobs:dead", redis.xrevrange("jobs:dead")[0][0])
+    assert dead_letters.reconcile(letters) == 2
+    assert sorted(on_the_list(redis)) == rows

@@ -16,7 +16,7 @@ from jobs.correlation import correlated
 from jobs.job import Job
 from jobs.models import OutboxRow, QueueEpoch
 from jobs.outbox import enqueue
-from jobs.stream import Letters, RelayStream, StreamAway
+from jobs.stream import Letters, RelayStream, StreamAway, StreamRefused
 from tests import servers
 from tests.conftest import Arm, Register
 from tests.processes import Product
@@ -189,6 +189,7 @@ def test_a_server_that_does_not_know_the_epoch_gets_everything_again(
     rows = put(5)
     publishing.step(stream, 500)
     redis.execute_command(*loss.split())
+    stream.rebuilt_at = float("-inf")
     assert publishing.step(stream, 500) == 5
     assert published(redis)[-5:] == rows
     assert OutboxRow.objects.filter(relayed_at__isnull=False).count() == 5
@@ -202,6 +203,7 @@ def test_a_memory_lost_between_two_steps_is_noticed_though_nothing_is_due(
     publishing.step(stream, 500)
     assert publishing.step(stream, 500) == 0
     redis.flushall()
+    stream.rebuilt_at = float("-inf")
     assert publishing.step(stream, 500) == 3
     assert published(redis) == rows
 
@@ -219,6 +221,7 @@ def test_a_memory_lost_in_mid_step_marks_nothing_that_is_not_there(
             lost.append(place)
             redis.flushall()
             stream.seen_epoch = ""
+            stream.rebuilt_at = float("-inf")
 
     at_failpoint(lose)
     publishing.step(stream, 500)
@@ -251,6 +254,7 @@ def test_dead_rows_are_not_published_again(redis: Any, stream: RelayStream) -> N
     publishing.step(stream, 500)
     OutboxRow.objects.update(dead_at=Now())
     redis.flushall()
+    stream.rebuilt_at = float("-inf")
     assert publishing.step(stream, 500) == 0
     assert published(redis) == []
 
@@ -309,6 +313,8 @@ def test_a_lost_group_or_stream_loses_every_entry(
         ([1, 2], "args are a list"),
         ({"order_id": None}, "order_id is a NoneType"),
         ({"order_id": True}, "order_id is a bool"),
+        ({"order_id": 1, "kind": "other"}, "kind belongs to the envelope"),
+        ({"order_id": 10**3000}, "characters, more than 1024"),
         ({"order_id": 1, "note": "x" * 2000}, "more than 1024"),
     ],
 )
@@ -356,3 +362,42 @@ def test_above_the_mark_a_relay_holds_and_says_so(
     OutboxRow.objects.filter(relayed_at__isnull=False).delete()
     assert relay.Pressure().room() == 5
     assert outbox.count_relayed() == 0
+
+
+def test_a_memory_lost_while_the_relay_holds_is_noticed(
+    redis: Any, stream: RelayStream, settings: Any
+) -> None:
+    settings.JOBS = {**settings.JOBS, "MARK": 5}
+    rows = put(9)
+    runs = relay.Relay(stream, Letters(settings.REDIS_URL), "test")
+    runs._turn()
+    assert len(published(redis)) == 5
+    stream.rebuilt_at = float("-inf")
+    redis.flushall()
+    runs._turn()
+    runs._turn()
+    assert published(redis) == rows[:5]
+    runs._close_listener()
+
+
+def test_two_servers_taking_turns_are_an_outage_and_no_hot_loop(
+    redis: Any, stream: RelayStream
+) -> None:
+    put(1)
+    publishing.step(stream, 500)
+    redis.delete("jobs:epoch")
+    with pytest.raises(StreamAway, match="a moment after"):
+        publishing.step(stream, 500)
+    stream.rebuilt_at = float("-inf")
+    assert publishing.step(stream, 500) == 1
+
+
+def test_a_relay_that_may_not_look_refuses_to_guess(redis: Any, stream: RelayStream) -> None:
+    put(1)
+    publishing.step(stream, 500)
+    redis.acl_setuser("default", enabled=True, commands=["-xpending"])
+    try:
+        with pytest.raises(StreamRefused):
+            stream.lost_among([redis.xrange("jobs")[0][0].decode()])
+    finally:
+        redis.acl_setuser("default", enabled=True, commands=["+xpending"])

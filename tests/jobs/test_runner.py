@@ -11,7 +11,7 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 
 from jobs.conclusion import AlreadyProcessed
 from jobs.job import Job
-from jobs.models import OutboxRow, ProcessedJob
+from jobs.models import OutboxRow, ProcessedJob, RefusedEntry
 from jobs.outbox import DueRow, enqueue, lock_due, mark_relayed
 from jobs.pool import Pool
 from jobs.registry import kind_named, parse_entry
@@ -215,6 +215,23 @@ def test_an_entry_whose_row_is_somebody_elses_is_refused(kind: Register) -> None
     OutboxRow.objects.update(request_id="restored-from-a-backup")
     assert run(row) is Outcome.BURIED
     assert OutboxRow.objects.exists()
+
+
+def test_a_row_that_is_not_what_its_own_entry_says_is_dead_and_never_comes_again(
+    kind: Register,
+) -> None:
+    """A number written as text, by hand: the entry parses, and matches no row."""
+
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        with job.effects():
+            pass
+
+    put()
+    OutboxRow.objects.update(args={"number": "1"})
+    assert run(publish()) is Outcome.BURIED
+    assert OutboxRow.objects.get().dead_reason.startswith("UnknownJob: ")
+    assert not RefusedEntry.objects.exists()
 
 
 def test_nothing_to_do_outside_of_effects_is_an_error(kind: Register) -> None:

@@ -319,6 +319,7 @@ def test_a_lost_stream_and_group_are_made_again_under_a_blocked_read(
         wait_for(lambda: reader_is_blocked(redis), "a blocked reader")
         redis.flushall()
         put()
+        stream.rebuilt_at = float("-inf")
         publishing.step(stream, 500)
         wait_for(lambda: ProcessedJob.objects.exists(), "the job done")
 
@@ -336,6 +337,7 @@ def test_redis_gone_in_mid_job_costs_nothing(
         servers.REDIS.start()
         put()
         RelayStream(django_settings.REDIS_URL).ensure_group()
+        stream.rebuilt_at = float("-inf")
         publishing.step(stream, 500)
         wait_for(lambda: ProcessedJob.objects.count() == 2, "the next job done")
 

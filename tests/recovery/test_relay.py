@@ -196,7 +196,10 @@ def test_a_relay_killed_at_every_failpoint_beside_another(
         first = drill.product.relay()
         drill.wait_until_published(10)
         first.kill()
-        drill.redis.flushall()
+        if place == "relay.found_lost":
+            drill.redis.xtrim("jobs", maxlen=0, approximate=False)
+        else:
+            drill.redis.flushall()
     cut.was_hit_by(drill.product.relay(**cut.environment()))
     drill.product.relay()
     drill.product.relay()

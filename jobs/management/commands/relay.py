@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from psycopg import Error as PostgresError
 
-from jobs import outbox, publishing
+from jobs import outage, outbox, publishing
 from jobs.errors import error_line
-from jobs.relay import Relay
+from jobs.relay import Pressure, Relay
 from jobs.stream import Letters, RelayStream, StreamAway, StreamRefused
 
 BAR = 30
@@ -46,6 +46,8 @@ class Command(BaseCommand):
         except StreamAway as error:
             raise CommandError(f"Redis does not answer: {error_line(error)}") from error
         except (StreamRefused, DatabaseError, PostgresError) as error:
+            if outage.is_outage(error) and not outage.is_refusal(error):
+                raise CommandError(f"PostgreSQL does not answer: {error_line(error)}") from error
             self.stderr.write(f"relay: refused by a server: {error_line(error)}")
             sys.exit(7)
 
@@ -57,13 +59,24 @@ class Command(BaseCommand):
 
     def _rebuild(self, stream: RelayStream) -> None:
         number = publishing.rebuild(stream, by_hand=True)
-        total = outbox.count_unpublished()
+        total = left = outbox.count_unpublished()
         self.stdout.write(f"{number} rows are published again, {total} are due in all.")
-        left = total
-        while left and publishing.step(stream, settings.JOBS["RELAY_BATCH"], "rebuild"):
-            left = outbox.count_unpublished()
+        pressure = Pressure()
+        batch = settings.JOBS["RELAY_BATCH"]
+        while left > 0 and (room := pressure.room()):
+            moved = publishing.step(stream, min(batch, room), "rebuild")
+            if not moved:
+                break
+            pressure.add(moved)
+            left -= moved
             self._show(total - left, total)
-        self.stdout.write("Everything that is due is on the stream.")
+        waiting = outbox.count_unpublished()
+        if waiting:
+            self.stdout.write(
+                f"{waiting} wait until workers have done others; relays publish them."
+            )
+        else:
+            self.stdout.write("Everything that is due is on the stream.")
 
     def _show(self, done: int, total: int) -> None:
         done = max(0, min(done, total))

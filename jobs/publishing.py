@@ -34,7 +34,6 @@ def step(stream: RelayStream, batch: int, by: str = "relay") -> int:
         if time.monotonic() - stream.rebuilt_at < REBUILD_AGAIN:
             # Two relays on two servers (a rolling change of REDIS_URL) would take turns for ever.
             raise StreamAway(f"{lost}, a moment after the last time") from lost
-        logger.warning("%s", lost, extra={"action": "rebuild"})
         rebuild(stream)
         return _publish(stream, batch, by)
 
@@ -107,7 +106,13 @@ def rebuild(stream: RelayStream, *, by_hand: bool = False) -> int:
         failpoint("relay.wrote_epoch")
     stream.rebuilt_at = time.monotonic()
     metrics.REBUILDS.inc()
-    logger.warning("rebuilt: %d rows are published again", number, extra={"action": "rebuild"})
+    if known:
+        logger.warning(
+            "rebuilt: the stream's server did not know the epoch, %d rows are published again",
+            number, extra={"action": "rebuild"},
+        )  # fmt: skip
+    else:
+        logger.info("the first epoch is written", extra={"action": "rebuild"})
     return number
 
 

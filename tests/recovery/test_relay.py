@@ -1,6 +1,7 @@
 """A Redis that loses data: its memory, its last writes, what is trimmed. All is done, once."""
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,11 +61,11 @@ def kind_of(server: RedisServer, folder: Path, *, durable: bool) -> RedisServer:
 
 
 @pytest.fixture
-def folder() -> Path:
-    """A folder of the servers' own."""
-    made = Path(servers.POSTGRES.folder).parent / "second"
-    made.mkdir(mode=0o711, exist_ok=True)
-    return made
+def folder() -> Iterator[Path]:
+    """A new folder for servers: Redis cannot read what Valkey has written."""
+    with tempfile.TemporaryDirectory(dir=Path(servers.POSTGRES.folder).parent) as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
 
 
 def stopped(drill: Drill) -> None:

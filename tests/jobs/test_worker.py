@@ -296,6 +296,27 @@ def test_stopping_while_an_entry_is_handed_over_loses_nothing(
     assert set(ProcessedJob.objects.values_list("attempts", flat=True)) == {0}
 
 
+def test_a_stop_that_meets_the_moment_before_a_read_reads_no_more(
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most slots are busy: the loop lets others gather, and finds the stop when it wakes."""
+    monkeypatch.setattr("jobs.worker.GATHER", 0.5)
+    put(3)
+    publishing.step(stream, 500)
+    with working(slots=4) as worker:
+        wait_for(lambda: len(gate.came) == 3, "three running jobs")
+        reads = reads_so_far(redis)
+        worker.ask_to_stop()
+        gate.open.set()
+        assert worker.ended() is Exit.DRAINED
+    assert reads_so_far(redis) == reads
+
+
+def reads_so_far(redis: redis_client.Redis) -> int:
+    """How many XREADGROUP the server has been sent."""
+    return int(redis.info("commandstats")["cmdstat_xreadgroup"]["calls"])
+
+
 def test_a_second_worker_of_one_name_is_refused_and_robs_nothing(
     gate: Gate, stream: RelayStream, redis: redis_client.Redis
 ) -> None:

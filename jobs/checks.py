@@ -26,7 +26,7 @@ def _ranges(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
     positive = (
         "BLOCK", "HUNG_AFTER", "LEASE", "LEASE_RENEWAL", "RECLAIM", "NAME_TTL", "NAME_WAIT",
         "HEARTBEAT", "BACKOFF_MIN", "LAG_LIMIT", "UNKNOWN_DELAY", "RELAY_POLL",
-        "RECONCILE", "RECONCILE_AFTER",
+        "RECONCILE", "RECONCILE_AFTER", "HOLD_MIN", "REPLAYS_PER_SECOND",
     )  # fmt: skip
     for name in positive:
         if jobs[name] <= 0:
@@ -55,6 +55,8 @@ def _contradictions(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
         )  # fmt: skip
     if jobs["BACKOFF_MAX"] < jobs["BACKOFF_MIN"]:
         yield _error("E004", "BACKOFF_MAX", "is below JOBS_BACKOFF_MIN", "more than that")
+    if jobs["HOLD_MAX"] < jobs["HOLD_MIN"]:
+        yield _error("E008", "HOLD_MAX", "is below JOBS_HOLD_MIN", "more than that")
     if jobs["MARK"] > 0.9 * jobs["MAXLEN"]:
         yield _error(
             "E007", "MARK",

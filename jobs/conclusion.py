@@ -1,4 +1,4 @@
-"""How a publication is concluded: processed, tried again, waiting for a build, dead, or refused.
+"""How a publication is concluded: processed, tried again, put back, dead, or refused.
 
 T6 everywhere: the row is locked by its id alone, then compared with the entry, then changed. The
 lock waits for a relay step that added the entry and has not committed; a fenced UPDATE alone would
@@ -9,15 +9,23 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-from . import rows
-from .job import Fields, Job
-from .policy import Bury, Policy, Retry
+from . import events, rows
+from .job import Fields, Job, MalformedJob, parse_kind
+from .models import What
+from .policy import Bury, Retry, Verdict, Wait
+
+
+class Decide(Protocol):
+    """What follows a failed run, after `attempts` others, `age` seconds after the job was due."""
+
+    def __call__(self, *, attempts: int, age: float) -> Verdict: ...
+
 
 RAW_LIMIT = 4096
 """Bytes kept of each name and value of a refused entry, and twice as many parts at most."""
@@ -64,6 +72,7 @@ class Dead:
 class _Row:
     id: int
     attempts: int
+    age: float
     waited: float
 
 
@@ -98,27 +107,38 @@ def note_nothing_to_do(outbox_id: int) -> None:
         )
 
 
-def fail(outbox_id: int, entry_id: str, policy: Policy, failure: Failure) -> Retry | Dead | None:
-    """T6: count one failed run; the row is due again later, or dead, as the policy says.
+def fail(
+    outbox_id: int, entry_id: str, decide: Decide, failure: Failure
+) -> Retry | Wait | Dead | None:
+    """T6: one failed run; the row is due again later, or dead, as `decide` says.
 
     None, and nothing changed, where the row is gone, dead, or published anew since.
     """
     with _locked(outbox_id, entry_id) as (cursor, row):
         if row is None:
             return None
-        match policy.after_failure(row.attempts + 1):
-            case Bury(reason):
-                return _mark_dead(cursor, row, reason, failure, attempts=row.attempts + 1)
-            case retry:
-                cursor.execute(
-                    """
-                    UPDATE jobs_outbox SET attempts = attempts + 1, unknown_since = NULL,
-                        last_error = %s WHERE id = %s
-                    """,
-                    [failure.error, outbox_id],
-                )
-                _make_due(cursor, row, retry.delay)
-                return retry
+        verdict = decide(attempts=row.attempts, age=row.age)
+        counted = 0 if isinstance(verdict, Wait) else 1
+        what = What.FAILED if counted else What.LATER
+        events.note(outbox_id, what, failure.by, failure.error)
+        if isinstance(verdict, Bury):
+            return _mark_dead(cursor, row, verdict.reason, failure, attempts=row.attempts + counted)
+        cursor.execute(
+            """
+            UPDATE jobs_outbox SET attempts = attempts + %s, starts = 0, unknown_since = NULL,
+                last_error = %s WHERE id = %s
+            """,
+            [counted, failure.error, outbox_id],
+        )
+        _make_due(cursor, row, verdict.delay)
+        return verdict
+
+
+def put_back(outbox_id: int, entry_id: str) -> None:
+    """T6: the kind is held; the row waits in the outbox, as it was."""
+    with _locked(outbox_id, entry_id) as (cursor, row):
+        if row is not None:
+            _make_due(cursor, row, 0.0)
 
 
 def wait_for_build(outbox_id: int, entry_id: str, delay: float, limit: float) -> bool:
@@ -130,7 +150,8 @@ def wait_for_build(outbox_id: int, entry_id: str, delay: float, limit: float) ->
             return False
         cursor.execute(
             """
-            UPDATE jobs_outbox SET unknown_since = coalesce(unknown_since, statement_timestamp())
+            UPDATE jobs_outbox SET starts = 0,
+                unknown_since = coalesce(unknown_since, statement_timestamp())
             WHERE id = %s
             """,
             [outbox_id],
@@ -145,17 +166,24 @@ def mark_dead(outbox_id: int, entry_id: str, reason: str, failure: Failure) -> D
         return _mark_dead(cursor, row, reason, failure) if row else None
 
 
-def refuse(entry_id: str, fields: Fields, reason: str) -> None:
+def refuse(entry_id: str, fields: Fields, reason: str, worker: str) -> None:
     """Keep an entry that no outbox row stands behind, with its raw bytes. Twice is once."""
     raw = [part[:RAW_LIMIT] for pair in fields for part in pair][: 2 * RAW_LIMIT]
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            INSERT INTO jobs_refused_entry (entry_id, raw, reason) VALUES (%s, %s, %s)
-            ON CONFLICT (entry_id) DO NOTHING
+            INSERT INTO jobs_refused_entry (entry_id, raw, kind, reason, worker)
+            VALUES (%s, %s, %s, %s, %s) ON CONFLICT (entry_id) DO NOTHING
             """,
-            [entry_id, raw, reason],
+            [entry_id, raw, _kind(fields), reason, worker],
         )
+
+
+def _kind(fields: Fields) -> str:
+    try:
+        return parse_kind(fields)[:100]
+    except MalformedJob:
+        return ""
 
 
 @contextlib.contextmanager
@@ -163,21 +191,21 @@ def _locked(outbox_id: int, entry_id: str) -> Iterator[tuple[CursorWrapper, _Row
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT id, attempts, coalesce(
-                extract(epoch FROM statement_timestamp() - unknown_since), 0)::float8,
+            SELECT id, attempts, extract(epoch FROM statement_timestamp() - due_at)::float8,
+                coalesce(extract(epoch FROM statement_timestamp() - unknown_since), 0)::float8,
                 dead_at IS NULL AND entry_id = %s
             FROM jobs_outbox WHERE id = %s FOR UPDATE
             """,
             [entry_id, outbox_id],
         )
         found = cursor.fetchone()
-        yield cursor, _Row(*found[:3]) if found and found[3] else None
+        yield cursor, _Row(*found[:4]) if found and found[4] else None
 
 
 def _make_due(cursor: CursorWrapper, row: _Row, delay: float) -> None:
     cursor.execute(
         """
-        UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL, starts = 0,
+        UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL,
             available_at = statement_timestamp() + make_interval(secs => %s)
         WHERE id = %s
         """,
@@ -193,9 +221,10 @@ def _mark_dead(
         """
         UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL, starts = 0, attempts = %s,
             dead_at = statement_timestamp(), dead_reason = %s, last_error = %s, traceback = %s,
-            dead_by = %s
+            dead_by = %s, deliveries = 0, letter_id = ''
         WHERE id = %s
         """,
         [attempts, reason, failure.error, failure.traceback, failure.by, row.id],
     )
+    events.note(row.id, What.BURIED, failure.by, reason)
     return Dead(reason, attempts, row.id)

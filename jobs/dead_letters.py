@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from django.conf import settings
 
-from . import conclusion, metrics, rows
+from . import conclusion, dead_rows, metrics, rows
 from .conclusion import Dead, Failure
 from .errors import error_line
 from .failpoint import failpoint
@@ -45,7 +45,7 @@ def bury_malformed(letters: Letters, entry: Entry, error: MalformedJob, worker: 
 
 def refuse(letters: Letters, entry: Entry, reason: str, worker: str) -> None:
     """An entry that no row stands behind: kept with its raw bytes, and never run."""
-    conclusion.refuse(entry.id, entry.fields, reason)
+    conclusion.refuse(entry.id, entry.fields, reason, worker)
     metrics.ENTRIES_REFUSED.labels(reason.partition(":")[0]).inc()
     post(letters, entry, Dead(reason, 0), Failure(reason, "", worker))
 
@@ -59,23 +59,28 @@ def post(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> None:
     )  # fmt: skip
     metrics.JOBS_BURIED.inc()
     try:
-        letters.add(entry.fields, _about(letters, entry, dead, failure))
+        _add(letters, entry, dead, failure)
     except Exception as error:
         logger.warning("no letter for entry %s yet: %s", entry.id, error_line(error))
     failpoint("dead_letters.posted")
 
 
-def _about(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> dict[str, str]:
-    return {
+def _add(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> None:
+    deliveries = letters.deliveries(entry.id)
+    about = {
         "error": failure.error or dead.reason,
         "traceback": failure.traceback,
         "failed_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "attempts": str(dead.attempts),
-        "deliveries": str(letters.deliveries(entry.id)),
+        "deliveries": str(deliveries),
         "worker": failure.by,
         "entry_id": entry.id,
         "row": str(dead.outbox_id or ""),
     }
+    letter = letters.add(entry.fields, about)
+    if not dead_rows.note_letter(about["row"] or entry.id, letter, deliveries=deliveries):
+        # Somebody was quicker: it is replayed or discarded already, or has its letter.
+        letters.remove([letter])
 
 
 class Looked:
@@ -90,9 +95,9 @@ def reconcile(letters: Letters) -> int:
     Looked at one by one where the numbers differ, and every LOOK_AGAIN seconds: 10,000 letters are
     50 MB. One relay at a time. Raises StreamAway or a database error.
     """
-    if letters.count() == rows.count_dead() and time.monotonic() - Looked.at < LOOK_AGAIN:
+    if letters.count() == dead_rows.count() and time.monotonic() - Looked.at < LOOK_AGAIN:
         return 0
-    with rows.alone() as alone:
+    with dead_rows.alone() as alone:
         if not alone:
             return 0
         Looked.at = time.monotonic()
@@ -100,21 +105,29 @@ def reconcile(letters: Letters) -> int:
 
 
 def _match(letters: Letters) -> int:
-    there: dict[int, str] = {}
+    there: dict[str, str] = {}
     wrong: list[str] = []
-    for letter, row in letters.rows():
-        if row in there:
+    for letter, key in letters.read():
+        if key in there:
             wrong.append(letter)
-        elif row:
-            there[row] = letter
-    dead = rows.dead_ids(settings.JOBS["DEAD_MAXLEN"])
-    wrong += [letter for row, letter in there.items() if row not in dead]
+        else:
+            there[key] = letter
+    dead = dead_rows.newest(settings.JOBS["DEAD_MAXLEN"])
+    wrong += [letter for key, letter in there.items() if key not in dead]
     # The oldest first: MAXLEN cuts off what was added first.
-    missing = [row for row in reversed(dead) if row not in there and dead[row]]
-    added = [story for row in missing if (story := rows.letter_of(row))]
-    for fields, about in added:
-        letters.add(fields, about)
+    missing = [key for key in reversed(dead) if key not in there and dead[key]]
+    added = sum(_add_again(letters, key) for key in missing)
     letters.remove(wrong)
     if added or wrong:
-        logger.warning("jobs:dead: %d letters added, %d removed", len(added), len(wrong))
-    return len(added) + len(wrong)
+        logger.warning("jobs:dead: %d letters added, %d removed", added, len(wrong))
+    return added + len(wrong)
+
+
+def _add_again(letters: Letters, key: str) -> bool:
+    story = dead_rows.letter_of(key)
+    if story is None:
+        return False
+    letter = letters.add(story.fields, story.about)
+    if not dead_rows.note_letter(key, letter, again=True):
+        letters.remove([letter])
+    return True

@@ -25,6 +25,13 @@ RELAY_HOLDS = Gauge("stagedoor_relay_holds", "Whether this relay holds: too many
 REBUILDS = Counter("stagedoor_rebuilds", "Times that all relayed rows were published again.")
 ROWS_RECONCILED = Counter("stagedoor_rows_reconciled", "Rows whose entry the stream had lost.")
 
+BREAKER_TRIPS = Counter(
+    "stagedoor_breaker_trips", "Times that this worker held a kind whose jobs failed.", ["kind"]
+)
+KIND_HELD = Gauge(
+    "stagedoor_kind_held", "Kinds that this relay keeps back (1) or probes (0.5).", ["kind"]
+)
+
 # The look-up of a label costs as much as all else that a job's series do.
 _finished = functools.lru_cache(JOBS_FINISHED.labels)
 _seconds = functools.lru_cache(HANDLER_SECONDS.labels)

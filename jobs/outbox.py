@@ -1,16 +1,17 @@
 """The outbox: jobs go in through `enqueue()`, the relay takes those that are due."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection, transaction
 
+from . import events
 from .correlation import request_id, trace
 from .failpoint import failpoint
 from .job import ENVELOPE, MalformedJob, encode_job
-from .models import Lane, OutboxRow
+from .models import Lane, OutboxRow, What
 from .registry import kind_named, parse_entry
 
 CHANNEL = "jobs_outbox"
@@ -63,21 +64,27 @@ def _parsed(text: str) -> dict[str, int | str]:
     return args
 
 
-def enqueue(kind: str, *, subject: str = "", lane: str = Lane.TICKETS, **args: int | str) -> int:
+def enqueue(kind: str, *, lane: str = Lane.TICKETS, **args: int | str) -> int:
     """Write one outbox row in the caller's transaction and return its id.
 
-    `subject` says what the job is about, e.g. `order:4471`. Raises UnknownKind, TypeError for
-    arguments that are not the kind's, NotEnqueuable for ones an entry cannot carry, and
-    TransactionManagementError outside of a transaction: a job stands or falls with its cause.
+    Raises UnknownKind, TypeError for arguments that are not the kind's, NotEnqueuable for ones an
+    entry cannot carry, and TransactionManagementError outside of a transaction: a job stands or
+    falls with its cause.
     """
+    return put(kind, args, lane)
+
+
+def put(kind: str, args: Mapping[str, int | str], lane: str = Lane.TICKETS) -> int:
+    """`enqueue()` for arguments that are a mapping."""
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError(
             f"enqueue({kind!r}) outside of a transaction: the job could outlive its cause"
         )
-    checked = kind_named(kind).checked_args(args)
+    known = kind_named(kind)
+    checked = known.checked_args(args)
     _refuse_unencodable(kind, checked)
-    row = _insert(kind, checked, subject, lane)
-    _wake_relay_on_commit()
+    row = _insert(kind, checked, known.subject_of(checked), lane)
+    wake_relay_on_commit()
     return row
 
 
@@ -105,7 +112,8 @@ def _refuse_unencodable(kind: str, args: Mapping[str, int | str]) -> None:
         raise NotEnqueuable(f"{kind}: the arguments have {size} bytes, more than {ARGS_LIMIT}")
 
 
-def _wake_relay_on_commit() -> None:
+def wake_relay_on_commit() -> None:
+    """Let a relay know of what the caller's transaction makes due, once it is committed."""
     # Inside the transaction NOTIFY would serialise all commits; one per transaction is enough.
     if not any(entry[1] is _wake_relay for entry in connection.run_on_commit):
         transaction.on_commit(_wake_relay, robust=True)
@@ -117,16 +125,37 @@ def _wake_relay() -> None:
         cursor.execute(f"NOTIFY {CHANNEL}")
 
 
-def lock_due(limit: int) -> list[DueRow]:
-    """Up to `limit` due live rows in order of `(available_at, id)`, locked; others' are skipped."""
+def lock_due(limit: int, held: Sequence[str] = ()) -> list[DueRow]:
+    """Up to `limit` due live rows in order of `(available_at, id)`, locked; others' are skipped.
+
+    Rows of the kinds `held` are left where they are.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             """
             SELECT id, kind, args::text, request_id, trace FROM jobs_outbox
             WHERE relayed_at IS NULL AND dead_at IS NULL AND available_at <= statement_timestamp()
+                AND kind <> ALL(%s)
             ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED
             """,
-            [limit],
+            [list(held), limit],
+        )
+        return [DueRow(*row) for row in cursor.fetchall()]
+
+
+def lock_probe(kind: str) -> list[DueRow]:
+    """One due row of `kind`, locked, unless one of it is out already."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT id, kind, args::text, request_id, trace FROM jobs_outbox
+            WHERE relayed_at IS NULL AND dead_at IS NULL AND available_at <= statement_timestamp()
+                AND kind = %(kind)s AND NOT EXISTS (
+                    SELECT FROM jobs_outbox
+                    WHERE kind = %(kind)s AND relayed_at IS NOT NULL AND dead_at IS NULL)
+            ORDER BY available_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
+            """,
+            {"kind": kind},
         )
         return [DueRow(*row) for row in cursor.fetchall()]
 
@@ -143,15 +172,16 @@ def mark_relayed(published: Mapping[int, str]) -> None:
         )
 
 
-def seconds_until_due() -> float | None:
-    """Until the next unpublished row is due; 0 or less: now; None: there is none."""
+def seconds_until_due(held: Sequence[str] = ()) -> float | None:
+    """Until the next unpublished row of another kind than `held` is due; None: there is none."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
             SELECT extract(epoch FROM available_at - statement_timestamp())::float8
-            FROM jobs_outbox WHERE relayed_at IS NULL AND dead_at IS NULL
+            FROM jobs_outbox WHERE relayed_at IS NULL AND dead_at IS NULL AND kind <> ALL(%s)
             ORDER BY available_at, id LIMIT 1
-            """
+            """,
+            [list(held)],
         )
         found = cursor.fetchone()
     return found[0] if found else None
@@ -175,10 +205,12 @@ def mark_unpublishable(outbox_id: int, reason: str, by: str) -> None:
         cursor.execute(
             """
             UPDATE jobs_outbox SET dead_at = statement_timestamp(), dead_reason = %s,
-                last_error = %s, dead_by = %s WHERE id = %s
+                last_error = %s, traceback = '', dead_by = %s, deliveries = 0, letter_id = ''
+            WHERE id = %s
             """,
             [reason, reason, by, outbox_id],
         )
+    events.note(outbox_id, What.BURIED, by, reason)
 
 
 def count_unpublished() -> int:

@@ -2,26 +2,43 @@
 
 import dataclasses
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .job import Fields, Job, args_type_problem, parse_job, parse_kind
 from .policy import Policy
+from .prognosis import Prognosis
 
 
 class UnknownKind(LookupError):
     """No handler of this build goes by that name; raised by `kind_named` and `parse_entry`."""
 
 
+type Foresee[A] = Callable[[Sequence[A]], Sequence[Prognosis]]
+type Consent[A] = Callable[[A], None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind[A]:
-    """One registered kind."""
+    """One registered kind.
+
+    `subject`: what its jobs are about, a template over their arguments. `foresee`: what replays
+    of jobs with these arguments would do. `consent`: called in the transaction of a replay that
+    may do something twice and that a person asked for all the same.
+    """
 
     name: str
     args_type: type[A]
     policy: Policy
     handle: Callable[[Job[A]], None]
+    subject: str = ""
+    foresee: Foresee[A] | None = None
+    consent: Consent[A] | None = None
+
+    def subject_of(self, args: Mapping[str, object]) -> str:
+        """What a job with these arguments is about, e.g. `order:4471`."""
+        return self.subject.format_map(args)
 
     def checked_args(self, args: Mapping[str, object]) -> dict[str, int | str]:
         """`args` if they are exactly this kind's, each of its type; raises TypeError otherwise."""
@@ -38,12 +55,18 @@ _kinds: dict[str, Kind[Any]] = {}
 
 
 def handler[A](
-    name: str, *, policy: Policy | None = None
+    name: str,
+    *,
+    policy: Policy | None = None,
+    subject: str = "",
+    foresee: Foresee[A] | None = None,
+    consent: Consent[A] | None = None,
 ) -> Callable[[Callable[[Job[A]], None]], Callable[[Job[A]], None]]:
-    """Register the decorated function as the handler of the kind `name`.
+    """Register the decorated function as the handler of the kind `name`; see `Kind`.
 
     Its parameter is annotated `Job[Args]`, Args being a frozen dataclass of int and str next to
-    it. Raises TypeError for any other signature, ValueError for a name that is taken.
+    it. `subject`, e.g. `order:{order_id}`, may name its arguments. Raises TypeError for any other
+    signature, ValueError for a name that is taken or a subject that names anything else.
     """
 
     def register(function: Callable[[Job[A]], None]) -> Callable[[Job[A]], None]:
@@ -52,12 +75,21 @@ def handler[A](
         args_type = _declared_args(function)
         if problem := args_type_problem(args_type):
             raise TypeError(f"{args_type.__name__}, the arguments of {name!r}, {problem}")
+        _refuse_other_names(subject, args_type)
         _kinds[name] = Kind(
-            name=name, args_type=args_type, policy=policy or Policy(), handle=function
-        )
+            name=name, args_type=args_type, policy=policy or Policy(), handle=function,
+            subject=subject, foresee=foresee, consent=consent,
+        )  # fmt: skip
         return function
 
     return register
+
+
+def _refuse_other_names(subject: str, args_type: type) -> None:
+    try:
+        subject.format_map({spec.name: 1 for spec in dataclasses.fields(args_type)})
+    except (KeyError, IndexError, ValueError) as error:
+        raise ValueError(f"the subject {subject!r} must name {args_type.__name__}'s own") from error
 
 
 def _declared_args(function: Callable[..., None]) -> type:

@@ -6,14 +6,16 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Sequence
 
 import psycopg
 from django.conf import settings
 from django.db import connection
 
-from . import dead_letters, metrics, outage, outbox, processes
+from . import dead_letters, holds, metrics, outage, outbox, processes
 from .backoff import Backoff
 from .errors import error_line
+from .holds import Hold
 from .publishing import reconcile, step
 from .stream import Letters, RelayStream, StreamRefused
 
@@ -123,6 +125,7 @@ class Relay:
         self._reconcile_at = time.monotonic() + settings.JOBS["RECONCILE"]
         reconcile(self._stream)
         dead_letters.reconcile(self._letters)
+        holds.forget_over()
 
     def _say_alive(self) -> None:
         now = time.monotonic()
@@ -136,7 +139,9 @@ class Relay:
             self._listener.execute(f"LISTEN {outbox.CHANNEL}")
 
     def _wait(self, moved: int) -> None:
-        due = outbox.seconds_until_due()
+        held = holds.in_force()
+        _show(held)
+        due = outbox.seconds_until_due([hold.kind for hold in held])
         poll = settings.JOBS["RELAY_POLL"]
         # A due row that did not move is locked by somebody: asking at once again would spin.
         least = 0.0 if moved else settings.JOBS["BACKOFF_MIN"]
@@ -161,3 +166,9 @@ class Relay:
             with contextlib.suppress(psycopg.Error):
                 self._listener.close()
         self._listener = None
+
+
+def _show(held: Sequence[Hold]) -> None:
+    metrics.KIND_HELD.clear()
+    for hold in held:
+        metrics.KIND_HELD.labels(hold.kind).set(0.5 if hold.probing else 1)

@@ -1,28 +1,28 @@
 """What a worker asks of outbox rows, and what it notes on them beside their conclusion."""
 
-import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.db import connection
 
-from .job import Fields
-from .models import OutboxRow
+from .models import KindHold, What
 
-LETTERS_LOCK = 731_732
-"""An advisory lock: one relay at a time looks at every letter."""
 STARTS_LIMIT = 2
 """Starts without an outcome after which a job is not run again: the third is dead (design §6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """What a worker must know of a row before it runs an entry of it."""
+    """What a worker must know of a row before it runs an entry of it.
+
+    `held`: its kind is; `probe`: its kind was held by the breaker, and this job tries it out.
+    """
 
     dead: bool
     waiting: bool
     starts: int
+    held: bool
+    probe: bool
 
 
 def row_states(ids: Sequence[int]) -> dict[int, RowState]:
@@ -30,10 +30,12 @@ def row_states(ids: Sequence[int]) -> dict[int, RowState]:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT id, dead_at IS NOT NULL, available_at > statement_timestamp(), starts
-            FROM jobs_outbox WHERE id = ANY(%s)
+            SELECT job.id, dead_at IS NOT NULL, available_at > statement_timestamp(), starts,
+                coalesce(until > statement_timestamp(), false),
+                coalesce(until <= statement_timestamp() AND by = %s, false)
+            FROM jobs_outbox AS job LEFT JOIN jobs_kind_hold USING (kind) WHERE job.id = ANY(%s)
             """,
-            [list(ids)],
+            [KindHold.BREAKER, list(ids)],
         )
         return {row: RowState(*state) for row, *state in cursor.fetchall()}
 
@@ -57,7 +59,7 @@ def row_of_entry(entry_id: str) -> int | None:
     return found[0] if found else None
 
 
-def note_start(outbox_id: int, number: int) -> None:
+def note_start(outbox_id: int, number: int, worker: str) -> None:
     """T9: write down that a suspect is about to run, for the `number`th time without an outcome.
 
     The number and not one more: where the answer is lost, it is written again.
@@ -65,10 +67,13 @@ def note_start(outbox_id: int, number: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            UPDATE jobs_outbox SET starts = greatest(starts, %s)
-            WHERE id = %s AND dead_at IS NULL
+            WITH started AS (
+                UPDATE jobs_outbox SET starts = %(number)s
+                WHERE id = %(id)s AND dead_at IS NULL AND starts < %(number)s RETURNING id
+            )
+            INSERT INTO jobs_event (outbox_id, what, by) SELECT id, %(what)s, %(by)s FROM started
             """,
-            [number, outbox_id],
+            {"number": number, "id": outbox_id, "what": What.STARTED_AGAIN, "by": worker},
         )
 
 
@@ -92,63 +97,3 @@ def make_due_again(entry_ids: Sequence[str]) -> int:
             [list(entry_ids)],
         )
         return int(cursor.rowcount)
-
-
-def count_dead() -> int:
-    """Letters that there should be: dead rows that nobody discarded, and refused entries."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT (SELECT count(*) FROM jobs_outbox
-                    WHERE dead_at IS NOT NULL AND discarded_at IS NULL)
-                + (SELECT count(*) FROM jobs_refused_entry)
-            """
-        )
-        return int(cursor.fetchone()[0])
-
-
-def dead_ids(limit: int) -> dict[int, bool]:
-    """The newest dead rows that nobody discarded; True: long enough for its letter to be there."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT id, dead_at < statement_timestamp() - make_interval(secs => %s)
-            FROM jobs_outbox WHERE dead_at IS NOT NULL AND discarded_at IS NULL
-            ORDER BY dead_at DESC LIMIT %s
-            """,
-            [settings.JOBS["RECONCILE_AFTER"], limit],
-        )
-        return dict(cursor.fetchall())
-
-
-@contextlib.contextmanager
-def alone() -> Iterator[bool]:
-    """Whether no other process is at this now; it saves work, and protects nothing."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LETTERS_LOCK])
-        [alone] = cursor.fetchone()
-        try:
-            yield alone
-        finally:
-            if alone:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [LETTERS_LOCK])
-
-
-def letter_of(outbox_id: int) -> tuple[Fields, dict[str, str]] | None:
-    """The letter of a dead row, out of the row: its fields, and what is to be said about them."""
-    row = OutboxRow.objects.dead().filter(pk=outbox_id).first()
-    if row is None:
-        return None
-    named = {"kind": row.kind, **(row.args if isinstance(row.args, dict) else {})}
-    named |= {"outbox_id": row.pk, "request_id": row.request_id, "trace": row.trace}
-    about = {
-        "error": row.last_error or row.dead_reason,
-        "traceback": row.traceback,
-        "failed_at": row.dead_at.isoformat(timespec="milliseconds") if row.dead_at else "",
-        "attempts": str(row.attempts),
-        "deliveries": "0",
-        "worker": row.dead_by,
-        "entry_id": "",
-        "row": str(row.pk),
-    }
-    return [(name.encode(), str(value).encode()) for name, value in named.items()], about

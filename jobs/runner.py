@@ -2,7 +2,9 @@
 
 import contextlib
 import enum
+import functools
 import logging
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -11,12 +13,13 @@ from typing import Any
 from django.db import close_old_connections, connection
 
 from . import conclusion, dead_letters, metrics, outage, rows
+from .breaker import Breaker
 from .compute_process import ProcessDied
 from .conclusion import Dead, Failure
 from .correlation import correlated
 from .errors import error_line, traceback_text
 from .failpoint import failpoint
-from .policy import Retry
+from .policy import Retry, Wait
 from .pool import Pool, PoolBroken
 from .run import Run
 from .slot import Slot
@@ -37,6 +40,7 @@ class Outcome(enum.Enum):
     PROCESSED = "done"
     ALREADY_PROCESSED = "duplicate"
     RETRY = "retry"
+    LATER = "later"
     BURIED = "buried"
     CONCLUDED = "concluded elsewhere"
     CRASHED = "crashed"
@@ -62,6 +66,7 @@ class Runner:
         self._worker = worker
         self._pool = pool
         self._letters = letters
+        self._breaker = Breaker()
 
     def run(self, slot: Slot) -> Outcome:
         """Run one job in this thread and decide how it ended. Raises nothing."""
@@ -90,7 +95,7 @@ class Runner:
         if slot.suspect and not slot.start_noted:
             if slot.starts >= rows.STARTS_LIMIT:
                 return False
-            rows.note_start(slot.outbox_id, slot.starts + 1)
+            rows.note_start(slot.outbox_id, slot.starts + 1, self._worker)
             slot.start_noted = True
             slot.starts += 1
             failpoint("runner.start_noted", slot.job.kind)
@@ -112,6 +117,7 @@ class Runner:
         if run.committed:
             if error is not None:
                 logger.warning("raised after its commit: %s", error_line(error), extra=_about(slot))
+            self._breaker.succeeded(slot)
             return Outcome.PROCESSED
         if isinstance(run.lost, conclusion.AlreadyProcessed):
             return Outcome.ALREADY_PROCESSED
@@ -147,18 +153,31 @@ class Runner:
         return Outcome.BURIED
 
     def _count(self, error: BaseException, slot: Slot) -> Outcome:
+        policy = slot.kind.policy
         failure = Failure(slot.error, traceback_text(error), self._worker)
-        logger.error("job failed: %s\n%s", slot.error, failure.traceback, extra=_about(slot))
-        verdict = conclusion.fail(slot.outbox_id, slot.entry.id, slot.kind.policy, failure)
+        _log_failure(policy.wait_of(error) is not None, failure, slot)
+        decide = functools.partial(policy.after_failure, error, chance=random.random())  # noqa: S311
+        verdict = conclusion.fail(slot.outbox_id, slot.entry.id, decide, failure)
         failpoint("runner.failure_counted", slot.job.kind)
+        if verdict is not None and not policy.gives_up(error):
+            self._breaker.failed(slot)
         match verdict:
             case Retry():
                 return Outcome.RETRY
+            case Wait():
+                return Outcome.LATER
             case Dead():
                 dead_letters.post(self._letters, slot.entry, verdict, failure)
                 return Outcome.BURIED
             case None:
                 return Outcome.CONCLUDED
+
+
+def _log_failure(later: bool, failure: Failure, slot: Slot) -> None:
+    if later:
+        logger.warning("job waits: %s", failure.error, extra=_about(slot))
+    else:
+        logger.error("job failed: %s\n%s", failure.error, failure.traceback, extra=_about(slot))
 
 
 @contextlib.contextmanager

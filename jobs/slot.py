@@ -22,6 +22,8 @@ class Slot:
     kind: Kind[Any]
     suspect: bool = False
     starts: int = 0
+    probe: bool = False
+    """Its kind was held by the breaker: what becomes of it decides for all."""
     start_noted: bool = False
     given_up: bool = False
     error: str = ""

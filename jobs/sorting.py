@@ -61,6 +61,7 @@ class Sorter:
             state = states.get(item.outbox_id)
             if self._may_run(item, state, item.outbox_id in done) and isinstance(item, Slot):
                 item.starts = state.starts if state else 0
+                item.probe = state.probe if state else False
                 item.suspect = redelivered or item.starts > 0
                 found.runnable.append(item)
         running = {slot.entry.id for slot in found.runnable}
@@ -85,9 +86,12 @@ class Sorter:
             reason = f"UnknownJob: no outbox row {item.outbox_id}"
             dead_letters.refuse(self._letters, item.entry, reason, self._worker)
         elif state is not None and not state.dead and not state.waiting:
-            if isinstance(item, Slot):
+            if state.held:
+                conclusion.put_back(item.outbox_id, item.entry.id)
+            elif isinstance(item, Slot):
                 return True
-            self._wait_for_build(item)
+            else:
+                self._wait_for_build(item)
         return False
 
     def _wait_for_build(self, stranger: _Stranger) -> None:

@@ -44,7 +44,7 @@ class Register(Protocol):
     """The `handler` decorator as tests use it."""
 
     def __call__(
-        self, name: str, *, policy: Policy | None = None
+        self, name: str, *, policy: Policy | None = None, **more: Any
     ) -> Callable[[Handler], Handler]: ...
 
 
@@ -53,9 +53,11 @@ def kind() -> Iterator[Register]:
     """The `handler` decorator, for kinds that are forgotten after the test."""
     made: list[str] = []
 
-    def register(name: str, *, policy: Policy | None = None) -> Callable[[Handler], Handler]:
+    def register(
+        name: str, *, policy: Policy | None = None, **more: Any
+    ) -> Callable[[Handler], Handler]:
         made.append(name)
-        return registry.handler(name, policy=policy)
+        return registry.handler(name, policy=policy, **more)
 
     yield register
     for name in made:

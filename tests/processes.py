@@ -33,6 +33,8 @@ SHORT = {
     "JOBS_LAG_LIMIT": "2",
     "JOBS_RECONCILE": "0.5",
     "JOBS_RECONCILE_AFTER": "2",
+    "JOBS_HOLD_MIN": "0.5",
+    "JOBS_HOLD_MAX": "2",
     "JOBS_MAXLEN": "1000",
     "JOBS_MARK": "800",
 }

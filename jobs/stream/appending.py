@@ -1,6 +1,7 @@
 """What is added: entries by the relay, letters by whoever buries a job."""
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from jobs.job import Fields
 from .connection import StreamAway, StreamRefused, client, translated
 from .scripts import CREATE_GROUP_FIRST, WHEREABOUTS
 
+REMOVED_AT_ONCE = 500
 LETTERS_AT_ONCE = 50
 """Letters read at once: with their tracebacks about 250 KB."""
 
@@ -103,26 +105,30 @@ class Letters:
         self._stream = settings.JOBS["STREAM"]
         self._group = settings.JOBS["GROUP"]
 
-    def add(self, fields: Fields, about: Mapping[str, str]) -> None:
-        """Add one letter: the original fields, then what is to be said about them.
+    def add(self, fields: Fields, about: Mapping[str, str]) -> str:
+        """Add one letter: the original fields, then what is to be said about them; its id.
 
         Raises StreamAway: the letter may or may not be there.
         """
         flat = [part for pair in fields for part in pair]
         flat += [part.encode() for pair in about.items() for part in pair]
         with translated():
-            self._redis.execute_command(  # type: ignore[no-untyped-call]
+            letter_id: bytes = self._redis.execute_command(  # type: ignore[no-untyped-call]
                 "XADD", settings.JOBS["DEAD_STREAM"],
                 "MAXLEN", "~", settings.JOBS["DEAD_MAXLEN"], "*", *flat,
             )  # fmt: skip
+        return letter_id.decode()
 
     def count(self) -> int:
         """How many letters there are."""
         with translated():
             return int(self._redis.xlen(settings.JOBS["DEAD_STREAM"]))
 
-    def rows(self) -> Iterator[tuple[str, int]]:
-        """The id of each letter with the outbox id of its row; 0: no row stands behind it."""
+    def read(self) -> Iterator[tuple[str, str]]:
+        """The id of each letter with its key: the outbox id of its row, or the refused entry's id.
+
+        Empty for a letter that tells neither.
+        """
         after = "-"
         while True:
             with translated():
@@ -130,17 +136,17 @@ class Letters:
                     settings.JOBS["DEAD_STREAM"], min=after, count=LETTERS_AT_ONCE
                 )
             for letter, fields in page:
-                row = fields.get(b"row", b"")
-                yield letter.decode(), int(row) if row.isdigit() else 0
+                key = fields.get(b"row") or fields.get(b"entry_id", b"")
+                yield letter.decode(), key.decode(errors="replace")
             if len(page) < LETTERS_AT_ONCE:
                 return
             after = f"({page[-1][0].decode()}"
 
     def remove(self, letters: Sequence[str]) -> None:
         """Take these letters away."""
-        if letters:
+        for some in itertools.batched(letters, REMOVED_AT_ONCE):
             with translated():
-                self._redis.xdel(settings.JOBS["DEAD_STREAM"], *letters)
+                self._redis.xdel(settings.JOBS["DEAD_STREAM"], *some)
 
     def deliveries(self, entry_id: str) -> int:
         """How often the entry was given to a worker, as the server counts; 0 if not pending."""

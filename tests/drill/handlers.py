@@ -58,13 +58,13 @@ def write_row_late(job: Job[DrillArgs]) -> None:
     leave_row(job)
 
 
-@handler("drill_fail", policy=Policy(attempts=2, delay=0.1))
+@handler("drill_fail", policy=Policy(attempts=2, base=0.1, hold_after=0))
 def fail(job: Job[DrillArgs]) -> None:
     """Never comes to its state."""
     raise ValueError(f"drill {job.args.number}")
 
 
-@handler("drill_no_effects", policy=Policy(attempts=2, delay=0.1))
+@handler("drill_no_effects", policy=Policy(attempts=2, base=0.1, hold_after=0))
 def forget_effects(job: Job[DrillArgs]) -> None:
     """Returns as if all were well."""
 
@@ -106,7 +106,7 @@ def crash_process(job: Job[DrillArgs]) -> None:
     leave_row(job)
 
 
-@handler("drill_allocate", policy=Policy(attempts=2, delay=0.1, timeout=30))
+@handler("drill_allocate", policy=Policy(attempts=2, base=0.1, timeout=30, hold_after=0))
 def exhaust_memory(job: Job[DrillArgs]) -> None:
     """Wants more memory than there is."""
     job.compute(allocate)

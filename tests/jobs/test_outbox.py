@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -29,7 +30,7 @@ class Args:
 
 @pytest.fixture(autouse=True)
 def _example(kind: Register) -> None:
-    @kind("example")
+    @kind("example", subject="order:{order_id}")
     def example(job: Job[Args]) -> None:
         with job.effects():
             pass
@@ -38,7 +39,7 @@ def _example(kind: Register) -> None:
 def put(note: str = "", **changes: Any) -> int:
     """One committed outbox row, with these columns changed."""
     with transaction.atomic():
-        row = enqueue("example", subject="order:1", order_id=1, note=note)
+        row = enqueue("example", order_id=1, note=note)
     if changes:
         OutboxRow.objects.filter(pk=row).update(**changes)
     return row
@@ -46,7 +47,8 @@ def put(note: str = "", **changes: Any) -> int:
 
 def fail(row: int, entry_id: str, error: str) -> object:
     """One failed run of the delivery `entry_id`; None where that concluded nothing."""
-    return conclusion.fail(row, entry_id, Policy(), Failure(error, "", "worker-1"))
+    decide = partial(Policy().after_failure, ValueError(error), chance=0.5)
+    return conclusion.fail(row, entry_id, decide, Failure(error, "", "worker-1"))
 
 
 def due() -> list[int]:

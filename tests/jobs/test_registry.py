@@ -1,6 +1,7 @@
 """Kinds: a wrong declaration stops the start, not the sale."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_handler_that_does_not_say_its_arguments_is_refused() -> None:
         def silent(job) -> None: ...  # type: ignore[no-untyped-def] # noqa: ANN001
 
 
-@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"delay": -1}, {"timeout": 0}])
-def test_a_policy_that_cannot_be_meant_is_refused(wrong: dict[str, int]) -> None:
+@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"base": -1}, {"timeout": 0}])
+def test_a_policy_that_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a policy needs"):
         Policy(**wrong)

@@ -1,12 +1,10 @@
-"""The two places a job can be in, and who is at work. Reading is on the managers."""
+"""The two places a job can be in, and the queue's epoch. Reading is on the managers."""
 
-from datetime import timedelta
-
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
 RELAY_INDEX = models.Q(relayed_at__isnull=True, dead_at__isnull=True)
+DEAD = models.Q(dead_at__isnull=False, discarded_at__isnull=True)
 
 
 class Lane(models.TextChoices):
@@ -27,11 +25,15 @@ class OutboxQuerySet(models.QuerySet["OutboxRow"]):
 
     def dead(self) -> "OutboxQuerySet":
         """Given up, and nobody has discarded them."""
-        return self.filter(dead_at__isnull=False, discarded_at__isnull=True)
+        return self.filter(DEAD)
 
 
 class OutboxRow(models.Model):
-    """A job that is not done. Live until `dead_at` is set (design §3)."""
+    """A job that is not done. Live until `dead_at` is set (design §3).
+
+    `deliveries`: how often its last entry was given to a worker, as Redis counted when it died, 0
+    where it did not say. `letter_id`: its letter on `jobs:dead`.
+    """
 
     kind = models.CharField(max_length=100)
     args = models.JSONField()
@@ -53,6 +55,8 @@ class OutboxRow(models.Model):
     dead_reason = models.TextField(blank=True, default="")
     traceback = models.TextField(blank=True, default="")
     dead_by = models.CharField(max_length=200, blank=True, default="")
+    deliveries = models.PositiveIntegerField(db_default=0)
+    letter_id = models.CharField(max_length=42, db_default="", blank=True)
     discarded_at = models.DateTimeField(null=True)
 
     objects = OutboxQuerySet.as_manager()
@@ -65,6 +69,7 @@ class OutboxRow(models.Model):
                 "due_at", condition=models.Q(dead_at__isnull=True), name="jobs_outbox_age"
             ),
             models.Index("subject", name="jobs_outbox_subject"),
+            models.Index(fields=["-dead_at"], condition=DEAD, name="jobs_outbox_dead"),
         ]
 
     def __str__(self) -> str:
@@ -109,45 +114,3 @@ class QueueEpoch(models.Model):
 
     def __str__(self) -> str:
         return f"epoch {self.value}"
-
-
-class RefusedEntry(models.Model):
-    """An entry that no outbox row stands behind; `raw` is name, value, name, value …"""
-
-    entry_id = models.CharField(max_length=42, unique=True)
-    raw = ArrayField(models.BinaryField())
-    reason = models.TextField()
-    refused_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        db_table = "jobs_refused_entry"
-        verbose_name_plural = "refused entries"
-
-    def __str__(self) -> str:
-        return f"refused entry {self.entry_id}: {self.reason}"
-
-
-class ProcessQuerySet(models.QuerySet["Process"]):
-    def alive(self, within: timedelta) -> "ProcessQuerySet":
-        """Processes seen within that time, by the database's clock."""
-        return self.filter(seen_at__gt=Now() - within)
-
-
-class Process(models.Model):
-    """A worker or relay, as it last described itself (every 10 s)."""
-
-    role = models.CharField(max_length=20)
-    name = models.CharField(max_length=200)
-    host = models.CharField(max_length=200)
-    build = models.CharField(max_length=100)
-    seen_at = models.DateTimeField()
-    status = models.CharField(max_length=200)
-
-    objects = ProcessQuerySet.as_manager()
-
-    class Meta:
-        db_table = "jobs_process"
-        constraints = [models.UniqueConstraint("role", "name", name="jobs_process_name")]
-
-    def __str__(self) -> str:
-        return f"{self.role} {self.name}"

@@ -1,0 +1,20 @@
+"""The tables of the way of a job."""
+
+from .dead import DeadJob, RefusedEntry, ReplayBatch
+from .processes import Process
+from .queue import Lane, OutboxRow, ProcessedJob, QueueEpoch
+from .story import JobEvent, KindHold, What
+
+__all__ = [
+    "DeadJob",
+    "JobEvent",
+    "KindHold",
+    "Lane",
+    "OutboxRow",
+    "Process",
+    "ProcessedJob",
+    "QueueEpoch",
+    "RefusedEntry",
+    "ReplayBatch",
+    "What",
+]

@@ -22,10 +22,10 @@ THROW_AWAY = DATABASE_URL=postgres://stagedoor:x@127.0.0.1:1/stagedoor \
 PRODUCTION = DJANGO_SETTINGS_MODULE=stagedoor.settings.production $(THROW_AWAY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test chaos lint bench manage lock clean
+.PHONY: help setup run test screenshots chaos lint bench manage lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 setup: $(STAMP) ## make .venv with the locked requirements, look for the system's libraries
 	@$(PY) -m stagedoor.system_libraries
@@ -35,6 +35,12 @@ run: setup ## run the whole product; PORT=8000 and VAR_DIR=var choose where
 
 test: setup ## run the tests on private servers; ARGS="-k name" chooses
 	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL $(PY) -m pytest $(ARGS)
+
+screenshots: setup ## pictures of the pages, wide and narrow, in var/screenshots/; needs chromium
+	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL REQUIRE_BROWSER=1 \
+		SCREENSHOTS="$(abspath $(VAR_DIR))/screenshots" \
+		$(PY) -m pytest tests/browser/test_screenshots.py $(ARGS)
+	@echo "The pictures are in $(VAR_DIR)/screenshots/"
 
 chaos: setup ## recovery tests with the shipped durations, then MINUTES=30 of random faults; ARGS chooses
 	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL CHAOS=1 STORM_SECONDS=$$(($(MINUTES) * 60)) \

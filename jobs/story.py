@@ -143,3 +143,18 @@ def _where(row: OutboxRow, hold: KindHold | None) -> Happening:
 def _line(row: OutboxRow, at: datetime, what: State, note: str = "", by: str = "") -> Happening:
     runs = _runs(row.attempts) if row.attempts else ""
     return Happening(at, row.pk, row.kind, what, by, ": ".join(filter(None, (runs, note))))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJob:
+    """A job that is not done; a dead one waits for a person."""
+
+    outbox_id: int
+    args: dict[str, int | str]
+    dead: bool
+
+
+def open_jobs(subject: str, kind: str) -> list[OpenJob]:
+    """Every job of `kind` about `subject` that is not done, the oldest first."""
+    rows = OutboxRow.objects.about(subject).filter(kind=kind).order_by("pk")
+    return [OpenJob(row.pk, row.args, row.dead_at is not None) for row in rows]

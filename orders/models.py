@@ -1,8 +1,12 @@
-"""Tables of selling: events, ticket types, places, orders. `services` alone writes the last two."""
+"""Tables of selling: events, ticket types, places, orders, refunds.
+
+`services` alone writes places and orders, `refunds` alone refunds.
+"""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from django.contrib.postgres.indexes import OpClass
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
@@ -165,6 +169,13 @@ class OrderStatus(models.TextChoices):
     REFUNDED = "refunded", "refunded"
 
 
+class LastWord(models.Func):
+    """What stands after the last space of a name."""
+
+    template = "SUBSTRING(%(expressions)s FROM '[^ ]+$')"
+    output_field = models.CharField()
+
+
 class Order(models.Model):
     """`placed` means sold. Fulfilment is not here but in tickets, files and deliveries."""
 
@@ -189,7 +200,16 @@ class Order(models.Model):
         indexes = [
             models.Index(Lower("email"), name="order_email"),
             models.Index("event", "placed_at", name="order_event"),
+            # Beginnings of the whole name and of its last word; no extension is needed for them.
+            models.Index(
+                OpClass(Lower("buyer_name"), name="varchar_pattern_ops"), name="order_name"
+            ),
+            models.Index(
+                OpClass(Lower(LastWord("buyer_name")), name="varchar_pattern_ops"),
+                name="order_last_name",
+            ),
         ]
+        permissions = [("refund_order", "Can refund orders")]
 
     def __str__(self) -> str:
         return f"order {self.code}"
@@ -198,6 +218,11 @@ class Order(models.Model):
     def is_placed(self) -> bool:
         """Sold, and neither cancelled nor refunded."""
         return self.status == OrderStatus.PLACED
+
+    @property
+    def is_refunded(self) -> bool:
+        """The whole of it was taken back."""
+        return self.status == OrderStatus.REFUNDED
 
 
 class OrderLine(models.Model):
@@ -223,3 +248,54 @@ class OrderLine(models.Model):
     def amount(self) -> int:
         """Price of all of them, in minor units."""
         return self.price * self.quantity
+
+
+class RefundStatus(models.TextChoices):
+    REQUESTED = "requested", "requested"
+    DONE = "done", "done"
+    FAILED = "failed", "failed"
+
+
+class Refund(models.Model):
+    """What is owed back for an order, in minor units; `requested` until somebody paid it out.
+
+    `provider_key` is given to whoever pays it out: the same for every try.
+    """
+
+    order = models.ForeignKey(Order, models.PROTECT, related_name="refunds")
+    amount = models.PositiveBigIntegerField()
+    status = models.CharField(max_length=10, choices=RefundStatus, default=RefundStatus.REQUESTED)
+    reason = models.CharField(max_length=500)
+    actor = models.CharField(max_length=200)
+    provider_key = models.CharField(max_length=64, unique=True)
+    request_id = models.CharField(max_length=64, blank=True, default="")
+    requested_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"refund {self.provider_key}"
+
+
+class RefundItem(models.Model):
+    """One admission that a refund covers, by its place in the order: tickets may not exist yet.
+
+    `live` until the refund failed.
+    """
+
+    refund = models.ForeignKey(Refund, models.CASCADE, related_name="items")
+    order = models.ForeignKey(Order, models.PROTECT, related_name="+")
+    seq = models.PositiveSmallIntegerField()
+    live = models.BooleanField(default=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["order", "seq"], condition=Q(live=True), name="refund_item_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"admission {self.seq} of order {self.order_id}"

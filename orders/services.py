@@ -134,7 +134,7 @@ def _place(wish: Wish, types: Mapping[int, TicketType]) -> PlacedOrder:
         ):
             return _first_of(wish)
         _insert_lines(wish, types, new.id)
-        enqueue("render_tickets", subject=f"order:{new.id}", order_id=new.id)
+        enqueue("render_tickets", order_id=new.id)
         _take_places(wish.quantities, types)
     return new
 

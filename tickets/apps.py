@@ -6,3 +6,8 @@ from django.apps import AppConfig
 class TicketsConfig(AppConfig):
     name = "tickets"
     verbose_name = "Tickets"
+
+    def ready(self) -> None:
+        from .subjects import register_orders
+
+        register_orders()

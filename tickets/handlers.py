@@ -1,21 +1,26 @@
-"""The states that jobs of this app bring about: tickets are made, tickets are emailed."""
+"""The states that jobs of this app bring about: tickets are made, buyers are told."""
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
 
 from jobs.job import Job
 from jobs.policy import Policy
+from jobs.prognosis import Prognosis
 from jobs.registry import handler
 from orders.models import Order
 from orders.services import lock_order
 
-from . import issuing, mail, metrics, rendering, services
-from .models import Delivery, DeliveryState
+from . import deliveries, foresight, issuing, metrics, rendering, sending, services
+from .deliveries import Message
+from .models import Delivery, DeliveryState, MessageKind
 from .page import ticket_html
 
 logger = logging.getLogger(__name__)
+RENDER = Policy(attempts=5, base=10, timeout=60)
+EMAIL = Policy(attempts=8, base=10, cap=600, timeout=30)
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,19 @@ class OrderArgs:
     order_id: int
 
 
-@handler("render_tickets", policy=Policy(attempts=5, timeout=60))
+@dataclass(frozen=True)
+class ResendArgs:
+    """Which order, and which of its ticket emails: 2 is the first that was asked for."""
+
+    order_id: int
+    generation: int
+
+
+def _foresee_renders(args: Sequence[OrderArgs]) -> list[Prognosis]:
+    return foresight.of_renders([one.order_id for one in args])
+
+
+@handler("render_tickets", policy=RENDER, subject="order:{order_id}", foresee=_foresee_renders)
 def render_tickets(job: Job[OrderArgs]) -> None:
     """State: a placed order has its tickets, their file, and the job of its email."""
     order = _order(job.args.order_id)
@@ -57,30 +74,84 @@ def _report_missing(order: Order, missing: tuple[int, ...]) -> None:
         logger.warning("order %s: no glyph for %d code points: %s", order.code, len(missing), named)
 
 
-@handler("email_tickets", policy=Policy(attempts=5, timeout=30))
+def _first(args: OrderArgs) -> Message:
+    return Message(args.order_id, MessageKind.TICKETS)
+
+
+def _again(args: ResendArgs) -> Message:
+    return Message(args.order_id, MessageKind.TICKETS, args.generation)
+
+
+def _refund(args: OrderArgs) -> Message:
+    return Message(args.order_id, MessageKind.REFUND)
+
+
+def _foresee[A](message: Callable[[A], Message]) -> Callable[[Sequence[A]], list[Prognosis]]:
+    return lambda args: foresight.of_emails([message(one) for one in args])
+
+
+def _consent[A](message: Callable[[A], Message]) -> Callable[[A], None]:
+    return lambda args: deliveries.begin_again(message(args))
+
+
+@handler(
+    "email_tickets", policy=EMAIL, subject="order:{order_id}",
+    foresee=_foresee(_first), consent=_consent(_first),
+)  # fmt: skip
 def email_tickets(job: Job[OrderArgs]) -> None:
     """State: the buyer of a placed order was sent its tickets, once."""
-    order = _order(job.args.order_id)
+    _email_tickets(job, _first(job.args))
+
+
+@handler(
+    "resend_tickets", policy=EMAIL, subject="order:{order_id}",
+    foresee=_foresee(_again), consent=_consent(_again),
+)  # fmt: skip
+def resend_tickets(job: Job[ResendArgs]) -> None:
+    """State: the buyer of a placed order was sent its tickets, once for each time staff asked."""
+    _email_tickets(job, _again(job.args))
+
+
+def _email_tickets[A](job: Job[A], message: Message) -> None:
+    order = _order(message.order_id)
     file = services.newest_file(order)
     if not order.is_placed or file is None:
         with job.effects():
             job.nothing_to_do()
         return
-    delivery = services.begin_delivery(order, file, job.outbox_id)
-    if delivery.state != DeliveryState.SENT:
-        _send(delivery)
+    delivery = _sent(deliveries.begin(message, order, file, job.outbox_id))
     with job.effects():
-        if not services.settle_sent(delivery, delivery.message_id):
+        if not deliveries.settle_sent(delivery, delivery.message_id):
             job.nothing_to_do()
 
 
-def _send(delivery: Delivery) -> None:
-    with metrics.EMAIL_SECONDS.time():
-        mail.outgoing(delivery, _attachment(delivery)).send()
+@handler(
+    "refund_order", policy=EMAIL, subject="order:{order_id}",
+    foresee=_foresee(_refund), consent=_consent(_refund),
+)  # fmt: skip
+def refund_order(job: Job[OrderArgs]) -> None:
+    """State: the buyer of a refunded order was told, once, and no ticket of it is valid."""
+    order = _order(job.args.order_id)
+    if not order.is_refunded:
+        with job.effects():
+            job.nothing_to_do()
+        return
+    delivery = _sent(deliveries.begin(_refund(job.args), order, None, job.outbox_id))
+    with job.effects():
+        voided = services.void_tickets(lock_order(order.pk))
+        if not deliveries.settle_sent(delivery, delivery.message_id) and not voided:
+            job.nothing_to_do()
+
+
+def _sent(delivery: Delivery) -> Delivery:
+    if delivery.state != DeliveryState.SENT:
+        sending.send(delivery, _attachment(delivery))
+    return delivery
 
 
 def _attachment(delivery: Delivery) -> bytes | None:
-    if delivery.file.size > settings.MAIL_ATTACHMENT_LIMIT:
+    file = delivery.file
+    if file is None or file.size > settings.MAIL_ATTACHMENT_LIMIT:
         return None
-    with services.ticket_storage().open(delivery.file.name) as stored:
+    with services.ticket_storage().open(file.name) as stored:
         return bytes(stored.read())

@@ -1,4 +1,4 @@
-"""The ticket email: its words, its keys, and the message that goes out."""
+"""The emails about an order: their words, their keys, and the message that goes out."""
 
 import hashlib
 import unicodedata
@@ -13,11 +13,12 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from icalendar import Calendar, Event
 
+from orders import refunds
 from orders.links import secret_of
 from orders.models import Order
 from orders.money import in_words
 
-from .models import Delivery, TicketFile
+from .models import Delivery, MessageKind, TicketFile
 
 LINK = "[[order-link]]"
 """Stands in the stored words for the secret link, which is derived when the message goes out."""
@@ -27,7 +28,7 @@ EVENT_LENGTH = timedelta(hours=2)
 
 @dataclass(frozen=True)
 class Words:
-    """A rendered message, the link a placeholder."""
+    """A rendered message, the link a placeholder; `calendar` empty where there is no date."""
 
     subject: str
     text: str
@@ -47,22 +48,30 @@ def message_id(key: str) -> str:
     return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@{host}>"
 
 
-def compose(order: Order, file: TicketFile) -> Words:
+SUBJECTS = {
+    MessageKind.TICKETS: "Your tickets for {title} ({code})",
+    MessageKind.REFUND: "Your order for {title} was refunded ({code})",
+}
+
+
+def compose(order: Order, kind: MessageKind, file: TicketFile | None) -> Words:
     """Render the words once: a deploy between two tries may change the templates."""
     context = {
         "order": order,
         "event": order.event,
         "lines": order.lines.all(),
         "total": in_words(order.total, order.currency),
-        "attached": file.size <= settings.MAIL_ATTACHMENT_LIMIT,
+        "owed": in_words(refunds.owed(order), order.currency),
+        "attached": file is not None and file.size <= settings.MAIL_ATTACHMENT_LIMIT,
         "shop": settings.SHOP_NAME,
         "link": LINK,
     }
+    subject = SUBJECTS[kind].format(title=order.event.title, code=order.code)
     return Words(
-        subject=_header(f"Your tickets for {order.event.title} ({order.code})"),
-        text=render_to_string("emails/tickets.txt", context),
-        html=render_to_string("emails/tickets.html", context),
-        calendar=_calendar(order),
+        subject=_header(subject),
+        text=render_to_string(f"emails/{kind}.txt", context),
+        html=render_to_string(f"emails/{kind}.html", context),
+        calendar=_calendar(order) if kind == MessageKind.TICKETS else "",
     )
 
 
@@ -108,5 +117,6 @@ def outgoing(delivery: Delivery, pdf: bytes | None) -> EmailMultiAlternatives:
     message.attach_alternative(delivery.html.replace(LINK, link), "text/html")
     if pdf is not None:
         message.attach(f"tickets-{order.code}.pdf", pdf, "application/pdf")
-    message.attach(f"event-{order.code}.ics", delivery.calendar, "text/calendar")
+    if delivery.calendar:
+        message.attach(f"event-{order.code}.ics", delivery.calendar, "text/calendar")
     return message

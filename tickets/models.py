@@ -4,6 +4,7 @@ Rows that are effects of a job carry its `outbox_id`.
 """
 
 from django.db import models
+from django.db.models.functions import Now
 
 from orders.models import Order, TicketType
 
@@ -29,6 +30,7 @@ class Ticket(models.Model):
     class Meta:
         ordering = ("order_id", "seq")
         constraints = [models.UniqueConstraint("order", "seq", name="ticket_order_seq")]
+        permissions = [("export_attendees", "Can export the attendees of an event")]
 
     def __str__(self) -> str:
         return f"ticket {self.seq} of order {self.order_id}"
@@ -44,8 +46,10 @@ class TicketFile(models.Model):
     sha256 = models.CharField(max_length=64)
     size = models.PositiveIntegerField()
     outbox_id = models.BigIntegerField()
+    made_at = models.DateTimeField(db_default=Now())
 
     class Meta:
+        permissions = [("rerender_order", "Can render the tickets of an order again")]
         constraints = [
             models.UniqueConstraint(
                 "order", "order_version", "template_revision", name="ticket_file_version"
@@ -58,6 +62,7 @@ class TicketFile(models.Model):
 
 class MessageKind(models.TextChoices):
     TICKETS = "tickets", "tickets"
+    REFUND = "refund", "refund"
 
 
 class DeliveryState(models.TextChoices):
@@ -71,6 +76,7 @@ class Delivery(models.Model):
     """One email, written before its first try: every later try sends the same words.
 
     In `text` and `html` the order's link is a placeholder: the database alone opens no order.
+    `uncertain`: the server was lost in the middle, and may have taken it all the same.
     """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="deliveries")
@@ -82,8 +88,8 @@ class Delivery(models.Model):
     subject = models.CharField(max_length=250)
     text = models.TextField()
     html = models.TextField()
-    calendar = models.TextField()
-    file = models.ForeignKey(TicketFile, models.PROTECT)
+    calendar = models.TextField(blank=True, default="")
+    file = models.ForeignKey(TicketFile, models.PROTECT, null=True)
     state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.QUEUED)
     provider_id = models.CharField(max_length=200, blank=True, default="")
     first_try_at = models.DateTimeField()
@@ -92,6 +98,7 @@ class Delivery(models.Model):
 
     class Meta:
         verbose_name_plural = "deliveries"
+        permissions = [("resend_tickets", "Can resend the email of an order")]
         constraints = [
             models.UniqueConstraint(
                 "order", "kind", "generation", "recipient", name="delivery_message"

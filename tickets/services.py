@@ -1,20 +1,22 @@
-"""The only writer of tickets, files and deliveries; answers where an order stands."""
+"""The only writer of tickets and files; what staff does to an order (T11)."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.core.files.base import ContentFile
 from django.core.files.storage import Storage, storages
 from django.db import transaction
-from django.db.models.functions import Now
-from django.utils import timezone
 
-from jobs.outbox import enqueue, has_dead
-from orders.models import Order, OrderStatus
+from jobs.outbox import enqueue
+from jobs.story import open_jobs
+from orders import refunds
+from orders.models import Order
+from orders.money import in_words
+from orders.services import lock_order
 
-from . import mail
-from .models import Delivery, DeliveryState, MessageKind, Ticket, TicketFile, TicketStatus
+from .deliveries import newest_begun
+from .models import Ticket, TicketFile, TicketStatus
 from .page import TEMPLATE_REVISION
 
 
@@ -48,29 +50,45 @@ def store(pdf: bytes, order: Order, tickets: Sequence[Ticket]) -> Made:
 def issue(order: Order, made: Made, outbox_id: int) -> bool:
     """Inside `effects()`, with the order locked: its tickets, its file, and the job of its email.
 
-    False, and nothing written, where the order changed since, or another job issued tickets.
+    Where the order changed since, another render is enqueued instead. False, and nothing written,
+    where it is not placed any more, has all that already, or another job issued its tickets.
     """
+    if not order.is_placed:
+        return False
+    if order.version != made.order_version:
+        enqueue("render_tickets", order_id=order.pk)
+        return True
     issued = set(order.tickets.values_list("token", flat=True))
-    fresh = order.is_placed and order.version == made.order_version
-    if not fresh or (issued and issued != {ticket.token for ticket in made.tickets}):
+    if issued and issued != {ticket.token for ticket in made.tickets}:
         return False
     if not issued:
-        for ticket in made.tickets:
-            ticket.outbox_id = outbox_id
-        Ticket.objects.bulk_create(made.tickets)
-    TicketFile.objects.get_or_create(
+        _save_tickets(made, outbox_id)
+    if not _save_file(order, made, outbox_id) and issued:
+        return False
+    enqueue("email_tickets", order_id=order.pk)
+    return True
+
+
+def _save_tickets(made: Made, outbox_id: int) -> None:
+    for ticket in made.tickets:
+        ticket.outbox_id = outbox_id
+    Ticket.objects.bulk_create(made.tickets)
+
+
+def _save_file(order: Order, made: Made, outbox_id: int) -> bool:
+    content = {"name": made.name, "sha256": made.sha256, "size": made.size}
+    _, new = TicketFile.objects.get_or_create(
         order=order,
         order_version=order.version,
         template_revision=TEMPLATE_REVISION,
-        defaults={
-            "name": made.name,
-            "sha256": made.sha256,
-            "size": made.size,
-            "outbox_id": outbox_id,
-        },
+        defaults={**content, "outbox_id": outbox_id},
     )
-    enqueue("email_tickets", subject=f"order:{order.pk}", order_id=order.pk)
-    return True
+    return new
+
+
+def void_tickets(order: Order) -> int:
+    """In the caller's transaction, with the order locked: no ticket of it is valid any more."""
+    return order.tickets.filter(status=TicketStatus.VALID).update(status=TicketStatus.VOID)
 
 
 def newest_file(order: Order) -> TicketFile | None:
@@ -79,61 +97,75 @@ def newest_file(order: Order) -> TicketFile | None:
     return current.order_by("-template_revision").first()
 
 
-def begin_delivery(order: Order, file: TicketFile, outbox_id: int) -> Delivery:
-    """T7: the words of the ticket email and its first try, committed before the provider is called.
-
-    A later try gets the row of the first one.
-    """
-    key = mail.idempotency_key(order.code, MessageKind.TICKETS, 1, order.email)
-    message = mail.compose(order, file)
-    with transaction.atomic(durable=True):
-        delivery, _ = Delivery.objects.get_or_create(
-            order=order,
-            kind=MessageKind.TICKETS,
-            generation=1,
-            recipient=order.email,
-            defaults={
-                "message_id": mail.message_id(key),
-                "idempotency_key": key,
-                "subject": message.subject,
-                "text": message.text,
-                "html": message.html,
-                "calendar": message.calendar,
-                "file": file,
-                "first_try_at": timezone.now(),
-                "outbox_id": outbox_id,
-            },
-        )
-    return delivery
-
-
-def settle_sent(delivery: Delivery, provider_id: str) -> bool:
-    """Inside `effects()`: the provider accepted the message. False where that was known already."""
-    open_ones = Delivery.objects.filter(pk=delivery.pk).exclude(state=DeliveryState.SENT)
-    changed = open_ones.update(state=DeliveryState.SENT, provider_id=provider_id, settled_at=Now())
-    return changed == 1
+class Refused(Exception):
+    """What was asked for cannot be done with this order; the text says why, nothing was written."""
 
 
 @dataclass(frozen=True)
-class Progress:
-    """Where an order stands, for its buyer. `file` is what can be downloaded."""
+class Actor:
+    """Who asks; `note` is told of the order and what was done to it, in the same transaction."""
 
-    state: str
-    tickets: int
-    file: TicketFile | None
+    name: str
+    note: Callable[[Order, str], None] = lambda order, words: None
 
 
-def progress(order: Order) -> Progress:
-    """The order's state: placed, ready, emailed, delayed, cancelled, refunded."""
-    tickets = order.tickets.filter(status=TicketStatus.VALID).count()
-    if order.status != OrderStatus.PLACED:
-        return Progress(order.status, tickets, None)
-    file = newest_file(order)
-    if (
-        file is not None
-        and order.deliveries.filter(kind=MessageKind.TICKETS, state=DeliveryState.SENT).exists()
-    ):
-        return Progress("emailed", tickets, file)
-    if has_dead(f"order:{order.pk}"):
-        return Progress("delayed", tickets, file)
-    return Progress("ready" if file else "placed", tickets, file)
+def refund(order_id: int, reason: str, actor: Actor) -> bool:
+    """T11: take the whole order back. False, and nothing written, where it is not placed."""
+    with transaction.atomic(durable=True):
+        order = lock_order(order_id)
+        taken = refunds.take_back(order, reason, actor.name)
+        if taken is None:
+            return False
+        void_tickets(order)
+        enqueue("refund_order", order_id=order.pk)
+        actor.note(order, f"refunded {in_words(taken.amount, order.currency)}: {reason}")
+        refunds.give_places_back(order)
+    return True
+
+
+def resend(order_id: int, seen: int, actor: Actor) -> bool:
+    """T11: send the tickets once more, to the order's present address, under a key of its own.
+
+    `seen`: the newest generation that the page showed. False, and nothing written, where there is
+    a newer one: the same form again, or a colleague's. Raises Refused.
+    """
+    with transaction.atomic(durable=True):
+        order = lock_order(order_id)
+        _refuse_unless_sendable(order)
+        if newest_generation(order) != seen:
+            return False
+        enqueue("resend_tickets", order_id=order.pk, generation=seen + 1)
+        actor.note(order, f"resent the email, as number {seen + 1}")
+    return True
+
+
+def newest_generation(order: Order) -> int:
+    """Of the order's ticket email: begun, or waiting for its job; at least 1, the first one's."""
+    # Jobs first: the row of a delivery is there before its job is done.
+    jobs = open_jobs(f"order:{order.pk}", "resend_tickets")
+    asked = [int(job.args["generation"]) for job in jobs]
+    return max(1, newest_begun(order), *asked)
+
+
+def _refuse_unless_sendable(order: Order) -> None:
+    _refuse_unless_placed(order)
+    if newest_file(order) is None:
+        raise Refused("It has no file yet: there is nothing to send. Render it again first.")
+
+
+def _refuse_unless_placed(order: Order) -> None:
+    if not order.is_placed:
+        raise Refused(f"The order is {order.get_status_display()}: its tickets are not valid.")
+
+
+def render_again(order_id: int, actor: Actor) -> int:
+    """T11: make tickets and file once more; the id of the job. Raises Refused."""
+    with transaction.atomic(durable=True):
+        order = lock_order(order_id)
+        _refuse_unless_placed(order)
+        for job in open_jobs(f"order:{order.pk}", "render_tickets"):
+            if not job.dead:
+                raise Refused(f"Job {job.outbox_id} is to render it already.")
+        outbox_id = enqueue("render_tickets", order_id=order.pk)
+        actor.note(order, f"rendered again, by job {outbox_id}")
+    return outbox_id

@@ -20,6 +20,7 @@ from orders.models import Order
 
 from . import services
 from .grants import grant, granted_order, order_of_link
+from .progress import progress
 
 logger = logging.getLogger(__name__)
 PRIVATE = {
@@ -62,7 +63,7 @@ def order_page(request: HttpRequest, code: str) -> HttpResponse:
         "order": order,
         "event": order.event,
         "lines": order.lines.all(),
-        "progress": services.progress(order),
+        "progress": progress(order),
         "waiting": WAITING,
     }
     return render(request, "tickets/order.html", context)
@@ -73,12 +74,12 @@ def order_page(request: HttpRequest, code: str) -> HttpResponse:
 def order_status(request: HttpRequest, code: str) -> JsonResponse:
     """`/orders/<code>/status/`: `{"state", "tickets", "pdf"}`."""
     order = granted_order(request, code)
-    progress = services.progress(order)
+    now = progress(order)
     return JsonResponse(
         {
-            "state": progress.state,
-            "tickets": progress.tickets,
-            "pdf": reverse("order-pdf", args=[code]) if progress.file else None,
+            "state": now.state,
+            "tickets": now.tickets,
+            "pdf": reverse("order-pdf", args=[code]) if now.file else None,
         }
     )
 
@@ -88,11 +89,11 @@ def order_status(request: HttpRequest, code: str) -> JsonResponse:
 def order_pdf(request: HttpRequest, code: str) -> HttpResponseBase:
     """`/orders/<code>/tickets.pdf`: the file; before it exists, a page that tries again."""
     order = granted_order(request, code)
-    progress = services.progress(order)
-    if progress.file is None:
-        return _being_made(request, order, progress.state)
+    now = progress(order)
+    if now.file is None:
+        return _being_made(request, order, now.state)
     try:
-        stored = services.ticket_storage().open(progress.file.name)
+        stored = services.ticket_storage().open(now.file.name)
     except FileNotFoundError:
         logger.exception("order %s: its file is missing from the storage", order.code)
         return _being_made(request, order, "delayed")

@@ -176,6 +176,8 @@ MEDIA_ROOT = VAR_DIR / "media"
 SHOP_NAME = env.str("SHOP_NAME", default="Stagedoor")
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="Stagedoor <tickets@stagedoor.example>")
 MAIL_ATTACHMENT_LIMIT = env.int("MAIL_ATTACHMENT_LIMIT", default=7 * 1024 * 1024)
+# Seconds for which the provider drops a second message under the same Idempotency-Key.
+MAIL_KEY_WINDOW = env.int("MAIL_KEY_WINDOW", default=24 * 3600)
 
 # The way of a job; every number is design.md's (docs/operations.md has the table).
 JOBS: dict[str, Any] = {

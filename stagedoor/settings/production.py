@@ -57,6 +57,9 @@ MAILERS = {
     },
 }
 
+# SMTP knows no keys; some providers' SMTP gateways do.
+MAIL_KEY_WINDOW = env.int("MAIL_KEY_WINDOW", default=0)
+
 SECURE_SSL_REDIRECT = True
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

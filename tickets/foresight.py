@@ -1,0 +1,120 @@
+"""What replays of this app's jobs would do, for many at once in few looks at the database."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from django.conf import settings
+from django.utils import timezone
+
+from jobs.prognosis import Effect, Prognosis
+from orders.models import Order, OrderStatus
+
+from . import deliveries
+from .deliveries import Message
+from .models import Delivery, DeliveryState, MessageKind, Ticket, TicketFile, TicketStatus
+from .page import TEMPLATE_REVISION
+from .times import ago, clock, length
+
+SAFE = Prognosis(Effect.SAFE, "not done yet, safe")
+GONE = Prognosis(Effect.IMPOSSIBLE, "there is no such order")
+NO_FILE = Prognosis(Effect.NOTHING, "the order has no file yet: nothing will happen")
+
+
+def of_emails(messages: Sequence[Message]) -> list[Prognosis]:
+    """Whether a replay of the job of each message would send it, and whether that is the first."""
+    numbers = {message.order_id for message in messages}
+    orders = _orders(numbers)
+    begun = _begun(numbers)
+    with_file = set(_versions(numbers))
+    now = timezone.now()
+
+    def one(message: Message) -> Prognosis:
+        order, delivery = orders.get(message.order_id), begun.get(message)
+        if order is None:
+            return GONE
+        if delivery and delivery.state == DeliveryState.SENT:
+            return _sent(delivery.settled_at, now)
+        if words := _out_of_date(order, message.kind):
+            return Prognosis(Effect.NOTHING, words)
+        if message.kind == MessageKind.TICKETS and (order.pk, order.version) not in with_file:
+            return NO_FILE
+        return _repeated(delivery.first_try_at, now) if delivery else SAFE
+
+    return [one(message) for message in messages]
+
+
+def of_renders(order_ids: Sequence[int]) -> list[Prognosis]:
+    """Whether each order still wants its tickets made."""
+    numbers = set(order_ids)
+    orders = _orders(numbers)
+    made = _versions(numbers)
+    with_tickets = set(
+        Ticket.objects.filter(order_id__in=numbers, status=TicketStatus.VALID).values_list(
+            "order_id", flat=True
+        )
+    )
+
+    def one(order_id: int) -> Prognosis:
+        order = orders.get(order_id)
+        if order is None:
+            return GONE
+        if words := _out_of_date(order, MessageKind.TICKETS):
+            return Prognosis(Effect.NOTHING, words)
+        revision, at = made.get((order.pk, order.version), (0, timezone.now()))
+        if order.pk in with_tickets and revision == TEMPLATE_REVISION:
+            return _made(at)
+        return SAFE
+
+    return [one(order_id) for order_id in order_ids]
+
+
+def _orders(numbers: Iterable[int]) -> dict[int, Order]:
+    found = Order.objects.filter(pk__in=numbers).only("pk", "status", "version")
+    return {order.pk: order for order in found}
+
+
+def _begun(numbers: Iterable[int]) -> dict[Message, Delivery]:
+    found = Delivery.objects.filter(order_id__in=numbers).order_by("-pk")
+    found = found.only("order_id", "kind", "generation", "state", "first_try_at", "settled_at")
+    return {Message(one.order_id, MessageKind(one.kind), one.generation): one for one in found}
+
+
+def _versions(numbers: Iterable[int]) -> Mapping[tuple[int, int], tuple[int, datetime]]:
+    """Of each order and version that has a file: the newest template revision, and made when."""
+    files = TicketFile.objects.filter(order_id__in=numbers).order_by("template_revision")
+    found = files.values_list("order_id", "order_version", "template_revision", "made_at")
+    return {(order, version): (revision, at) for order, version, revision, at in found}
+
+
+def _out_of_date(order: Order, kind: MessageKind) -> str:
+    wanted = OrderStatus.REFUNDED if kind == MessageKind.REFUND else OrderStatus.PLACED
+    if order.status == wanted:
+        return ""
+    return f"the order is {order.status}, not {wanted}: nothing will happen"
+
+
+def _sent(at: datetime | None, now: datetime) -> Prognosis:
+    when = f" at {clock(at, now)}" if at else ""
+    return Prognosis(
+        Effect.NOTHING,
+        f"already done{when}: the provider accepted it under this key, nothing will happen",
+    )
+
+
+def _made(at: datetime) -> Prognosis:
+    return Prognosis(Effect.NOTHING, f"already done at {clock(at)}: nothing will happen")
+
+
+def _repeated(first_try_at: datetime, now: datetime) -> Prognosis:
+    since, window = ago(first_try_at, now), settings.MAIL_KEY_WINDOW
+    if deliveries.repeats_are_dropped(first_try_at, now):
+        return Prognosis(
+            Effect.SAFE,
+            f"a try began {since} under this key and the provider drops a second one: safe",
+        )
+    if not window:
+        text = f"a try began {since} and the mail server knows no keys: may send twice"
+    else:
+        text = f"a try began {since}, older than the provider's {length(window)} window: "
+        text += "may send twice"
+    return Prognosis(Effect.MAY_REPEAT, text)

@@ -1,0 +1,34 @@
+"""Where an order stands, for its buyer."""
+
+from dataclasses import dataclass
+
+from jobs.outbox import has_dead
+from orders.models import Order, OrderStatus
+
+from .models import DeliveryState, MessageKind, TicketFile, TicketStatus
+from .services import newest_file
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`file` is what can be downloaded."""
+
+    state: str
+    tickets: int
+    file: TicketFile | None
+
+
+def progress(order: Order) -> Progress:
+    """The order's state: placed, ready, emailed, delayed, cancelled, refunded."""
+    tickets = order.tickets.filter(status=TicketStatus.VALID).count()
+    if order.status != OrderStatus.PLACED:
+        return Progress(order.status, tickets, None)
+    file = newest_file(order)
+    if (
+        file is not None
+        and order.deliveries.filter(kind=MessageKind.TICKETS, state=DeliveryState.SENT).exists()
+    ):
+        return Progress("emailed", tickets, file)
+    if has_dead(f"order:{order.pk}"):
+        return Progress("delayed", tickets, file)
+    return Progress("ready" if file else "placed", tickets, file)

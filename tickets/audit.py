@@ -78,4 +78,17 @@ register(
         )
         """,
     ),
+    Rule(
+        "every refunded order has the job of its refund, in the outbox or processed",
+        """
+        SELECT 'order ' || id FROM orders_order AS refunded
+        WHERE status = 'refunded' AND NOT EXISTS (
+            SELECT FROM jobs_outbox
+            WHERE kind = 'refund_order' AND subject = 'order:' || refunded.id
+        ) AND NOT EXISTS (
+            SELECT FROM jobs_processed
+            WHERE kind = 'refund_order' AND subject = 'order:' || refunded.id
+        ) ORDER BY id
+        """,
+    ),
 )

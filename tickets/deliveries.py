@@ -67,10 +67,15 @@ def _first_try(message: Message, order: Order, file: TicketFile | None, outbox_i
     return delivery
 
 
-def settle_sent(delivery: Delivery, provider_id: str) -> bool:
-    """Inside `effects()`: the provider accepted the message. False where that was known already."""
+def settle_sent(delivery: Delivery, provider_id: str, outbox_id: int) -> bool:
+    """Inside `effects()`: the provider accepted the message. False where that was known already.
+
+    `outbox_id`: the job that did it, which another one may have begun.
+    """
     open_ones = Delivery.objects.filter(pk=delivery.pk).exclude(state=DeliveryState.SENT)
-    changed = open_ones.update(state=DeliveryState.SENT, provider_id=provider_id, settled_at=Now())
+    changed = open_ones.update(
+        state=DeliveryState.SENT, provider_id=provider_id, settled_at=Now(), outbox_id=outbox_id
+    )
     return changed == 1
 
 

@@ -121,7 +121,7 @@ def _email_tickets[A](job: Job[A], message: Message) -> None:
         return
     delivery = _sent(deliveries.begin(message, order, file, job.outbox_id))
     with job.effects():
-        if not deliveries.settle_sent(delivery, delivery.message_id):
+        if not _settled(job, delivery):
             job.nothing_to_do()
 
 
@@ -139,7 +139,7 @@ def refund_order(job: Job[OrderArgs]) -> None:
     delivery = _sent(deliveries.begin(_refund(job.args), order, None, job.outbox_id))
     with job.effects():
         voided = services.void_tickets(lock_order(order.pk))
-        if not deliveries.settle_sent(delivery, delivery.message_id) and not voided:
+        if not _settled(job, delivery) and not voided:
             job.nothing_to_do()
 
 
@@ -147,6 +147,10 @@ def _sent(delivery: Delivery) -> Delivery:
     if delivery.state != DeliveryState.SENT:
         sending.send(delivery, _attachment(delivery))
     return delivery
+
+
+def _settled[A](job: Job[A], delivery: Delivery) -> bool:
+    return deliveries.settle_sent(delivery, delivery.message_id, job.outbox_id)
 
 
 def _attachment(delivery: Delivery) -> bytes | None:

@@ -1,0 +1,160 @@
+"""What a replay would do is said truly, and for thousands at once in few looks."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from jobs.prognosis import Effect, Prognosis
+from jobs.registry import kind_named
+from jobs.testing import drain
+from orders.models import Order, OrderStatus
+from orders.services import PlacedOrder
+from tests.conftest import MailFolder
+from tests.people import buy, new_type
+from tickets import services
+from tickets.handlers import OrderArgs, ResendArgs
+from tickets.models import Delivery, DeliveryState, TicketFile
+from tickets.services import Actor
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DAY = 24 * 3600
+
+
+def foresee(kind: str, *args: Any) -> Sequence[Prognosis]:
+    known = kind_named(kind).foresee
+    assert known is not None
+    return known(args)
+
+
+def of_email(order: PlacedOrder) -> Prognosis:
+    [found] = foresee("email_tickets", OrderArgs(order.id))
+    return found
+
+
+@pytest.fixture
+def made(mailbox: MailFolder) -> PlacedOrder:
+    """An order with tickets and file, whose email is due."""
+    placed = buy(new_type())
+    with pytest.raises(RuntimeError):
+        drain(rounds=1)
+    return placed
+
+
+@pytest.fixture
+def sent(made: PlacedOrder) -> PlacedOrder:
+    """An order whose email was sent."""
+    drain()
+    return made
+
+
+def begun(order: PlacedOrder, hours: float, state: str = DeliveryState.QUEUED) -> None:
+    drain()
+    at = timezone.now() - timedelta(hours=hours)
+    Delivery.objects.update(state=state, first_try_at=at, settled_at=None)
+
+
+def test_an_email_that_was_sent_is_not_sent_again(sent: PlacedOrder) -> None:
+    found = of_email(sent)
+    settled = Delivery.objects.get().settled_at
+    assert settled is not None
+    assert found.effect is Effect.NOTHING
+    assert found.text == (
+        f"already done at {settled:%H:%M} UTC: the provider accepted it under this key, "
+        "nothing will happen"
+    )
+
+
+def test_an_email_that_was_never_begun_is_safe(made: PlacedOrder) -> None:
+    assert of_email(made) == Prognosis(Effect.SAFE, "not done yet, safe")
+
+
+def test_a_try_within_the_window_is_safe(made: PlacedOrder) -> None:
+    begun(made, 3)
+    found = of_email(made)
+    assert found.effect is Effect.SAFE
+    assert found.text == (
+        "a try began 3 h ago under this key and the provider drops a second one: safe"
+    )
+
+
+@pytest.mark.parametrize("hours", [23.1, 24, 30, 24 * 30])
+def test_a_try_older_than_the_window_may_send_twice(made: PlacedOrder, hours: float) -> None:
+    begun(made, hours)
+    found = of_email(made)
+    assert found.effect is Effect.MAY_REPEAT
+    assert found.text.endswith("older than the provider's 24 h window: may send twice")
+
+
+@pytest.mark.parametrize("state", [DeliveryState.QUEUED, DeliveryState.UNCERTAIN])
+@override_settings(MAIL_KEY_WINDOW=0)
+def test_where_the_provider_knows_no_keys_any_try_may_send_twice(
+    made: PlacedOrder, state: str
+) -> None:
+    begun(made, 0.1, state)
+    found = of_email(made)
+    assert found.effect is Effect.MAY_REPEAT
+    assert found.text == "a try began 6 min ago and the mail server knows no keys: may send twice"
+
+
+def test_an_order_that_is_not_placed_is_sent_nothing(made: PlacedOrder) -> None:
+    Order.objects.update(status=OrderStatus.CANCELLED)
+    for kind, args in (
+        ("email_tickets", OrderArgs(made.id)),
+        ("resend_tickets", ResendArgs(made.id, 2)),
+        ("render_tickets", OrderArgs(made.id)),
+        ("refund_order", OrderArgs(made.id)),
+    ):
+        [found] = foresee(kind, args)
+        assert found.effect is Effect.NOTHING
+        assert "the order is cancelled, not" in found.text
+
+
+def test_an_email_without_a_file_is_nothing(mailbox: MailFolder) -> None:
+    order = buy(new_type())
+    assert of_email(order).effect is Effect.NOTHING
+
+
+def test_an_order_that_is_not_there_cannot_be_replayed() -> None:
+    for kind in ("email_tickets", "render_tickets", "refund_order"):
+        [found] = foresee(kind, OrderArgs(404))
+        assert found.effect is Effect.IMPOSSIBLE
+
+
+def test_a_render_is_nothing_once_tickets_and_file_are_there(sent: PlacedOrder) -> None:
+    waiting = buy(new_type())
+    done, due = foresee("render_tickets", OrderArgs(sent.id), OrderArgs(waiting.id))
+    made_at = TicketFile.objects.get().made_at
+    assert (done.effect, due.effect) == (Effect.NOTHING, Effect.SAFE)
+    assert done.text == f"already done at {made_at:%H:%M} UTC: nothing will happen"
+    Order.objects.filter(pk=sent.id).update(version=2)
+    [changed] = foresee("render_tickets", OrderArgs(sent.id))
+    assert changed.effect is Effect.SAFE
+
+
+def test_each_generation_and_kind_is_foreseen_by_its_own_delivery(sent: PlacedOrder) -> None:
+    services.resend(sent.id, 1, Actor("boxoffice"))
+    second, first = foresee("resend_tickets", ResendArgs(sent.id, 2), ResendArgs(sent.id, 1))
+    assert (second.effect, first.effect) == (Effect.SAFE, Effect.NOTHING)
+    services.refund(sent.id, "moved", Actor("boxoffice"))
+    [refund] = foresee("refund_order", OrderArgs(sent.id))
+    assert refund.effect is Effect.SAFE
+    drain()
+    [refund] = foresee("refund_order", OrderArgs(sent.id))
+    assert refund.effect is Effect.NOTHING
+
+
+@pytest.mark.parametrize("kind", ["email_tickets", "render_tickets", "refund_order"])
+def test_five_thousand_are_foreseen_in_few_looks(kind: str) -> None:
+    orders = [buy(new_type()) for _ in range(3)]
+    many = [OrderArgs(orders[number % 3].id + number // 3 * 1000) for number in range(5000)]
+    with CaptureQueriesContext(connection) as asked:
+        found = foresee(kind, *many)
+    assert len(found) == 5000
+    assert len(asked) <= 3

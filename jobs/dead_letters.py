@@ -3,8 +3,10 @@
 A letter that cannot be added is no loss: the outbox row keeps the whole story.
 """
 
+import contextlib
 import logging
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from django.conf import settings
@@ -63,6 +65,17 @@ def post(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> None:
     except Exception as error:
         logger.warning("no letter for entry %s yet: %s", entry.id, error_line(error))
     failpoint("dead_letters.posted")
+
+
+def take_away(letters: Sequence[str]) -> None:
+    """After a replay or discard. Raises nothing: reconcile finds what stays."""
+    if not letters:
+        return
+    try:
+        with contextlib.closing(Letters(settings.REDIS_URL)) as stream:
+            stream.remove(letters)
+    except Exception as error:
+        logger.warning("%d letters stay for now: %s", len(letters), error_line(error))
 
 
 def _add(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> None:

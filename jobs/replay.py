@@ -5,7 +5,7 @@ Their letters are taken from `jobs:dead` after the commit; reconcile finds one t
 """
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -44,7 +44,7 @@ class Deed:
 class Taken:
     """The jobs that were changed, the letters to take away, the batch where they are one."""
 
-    outbox_ids: list[int] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)
     letters: list[str] = field(default_factory=list)
     batch: int | None = None
 
@@ -127,7 +127,7 @@ def _batch(number: int, by: str) -> int:
     return batch.pk
 
 
-def consent(rows: Sequence[OutboxRow]) -> None:
+def consent(rows: Iterable[OutboxRow]) -> None:
     """In the caller's transaction: the person was told that these may happen twice."""
     for row in rows:
         told = kind_named(row.kind).consent

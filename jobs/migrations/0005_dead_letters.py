@@ -29,6 +29,7 @@ class Migration(migrations.Migration):
                 ("worker", models.CharField(max_length=200)),
             ],
             options={
+                "verbose_name": "dead job",
                 "db_table": "jobs_dead_job",
                 "permissions": [
                     ("replay", "Can replay dead jobs"),
@@ -93,6 +94,8 @@ class Migration(migrations.Migration):
                 ("level", models.PositiveIntegerField(db_default=0)),
             ],
             options={
+                "verbose_name": "kind of jobs",
+                "verbose_name_plural": "kinds of jobs",
                 "db_table": "jobs_kind_hold",
                 "default_permissions": ("view", "change"),
             },

@@ -4,6 +4,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
+from jobs.subjects import About
+
 
 class RefusedEntry(models.Model):
     """An entry that no outbox row stands behind; `raw` is name, value, name, value …
@@ -51,9 +53,13 @@ class DeadJob(models.Model):
     same_error = models.CharField(max_length=200)
     worker = models.CharField(max_length=200)
 
+    about: About | None = None
+    """What the list shows of its subject, where the list has looked it up."""
+
     class Meta:
         managed = False
         db_table = "jobs_dead_job"
+        verbose_name = "dead job"
         default_permissions = ("view",)
         permissions = [("replay", "Can replay dead jobs"), ("discard", "Can discard dead jobs")]
 

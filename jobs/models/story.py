@@ -61,6 +61,8 @@ class KindHold(models.Model):
 
     class Meta:
         db_table = "jobs_kind_hold"
+        verbose_name = "kind of jobs"
+        verbose_name_plural = "kinds of jobs"
         default_permissions = ("view", "change")
 
     def __str__(self) -> str:

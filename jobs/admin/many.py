@@ -1,0 +1,136 @@
+"""Replay and discard of many at once: counted and confirmed first, then one transaction."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib import messages
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from jobs import dead_letters, foresight, replay
+from jobs.foresight import Asked
+from jobs.models import DeadJob, OutboxRow, ReplayBatch
+from jobs.prognosis import Effect, Prognosis
+
+from . import deeds
+from .one import REASON_LIMIT
+from .pages import page
+
+TEXTS_SHOWN = 12
+"""Different prognoses on the page that asks; times in them make many of one."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a replay of the chosen jobs would do. `left_out`: what cannot be replayed at all."""
+
+    safe: list[int]
+    twice: list[int]
+    left_out: int
+    words: Sequence[tuple[str, int]]
+
+    def chosen(self, *, twice: bool) -> list[int]:
+        """The outbox ids to replay; with those that may happen twice only if that is fine."""
+        return [*self.safe, *self.twice] if twice else self.safe
+
+
+def _plan(keys: Sequence[int]) -> Plan:
+    rows = OutboxRow.objects.dead().filter(pk__in=[key for key in keys if key > 0])
+    asked = [Asked(*row) for row in rows.values_list("pk", "kind", "args")]
+    found = foresight.foresee(asked)
+    words = Counter(_without_times(prognosis) for prognosis in found.values())
+    refused = sum(key < 0 for key in keys)
+    if refused:
+        words["no outbox row stands behind it: look at it alone"] = refused
+    impossible = sum(one.effect is Effect.IMPOSSIBLE for one in found.values())
+    return Plan(
+        safe=[pk for pk, one in found.items() if one.effect in (Effect.SAFE, Effect.NOTHING)],
+        twice=[pk for pk, one in found.items() if one.effect is Effect.MAY_REPEAT],
+        left_out=impossible + refused,
+        words=words.most_common(TEXTS_SHOWN),
+    )
+
+
+def _without_times(prognosis: Prognosis) -> str:
+    """All that is done already in one line: each was done at another time."""
+    done = prognosis.effect is Effect.NOTHING
+    return "done already, nothing will happen" if done else prognosis.text
+
+
+def replay_view(
+    admin: ModelAdmin[DeadJob], request: HttpRequest, jobs: QuerySet[DeadJob]
+) -> HttpResponse:
+    """Asks, with the numbers; confirmed: makes all of them due under one batch."""
+    seen = deeds.seen(request.POST)
+    if "confirmed" not in request.POST or seen is None:
+        return _ask(admin, request, jobs, "replay_many.html", "Replay dead jobs?", plan=True)
+    plan = _plan(_keys(jobs, seen))
+    chosen = plan.chosen(twice="twice" in request.POST)
+    deed = deeds.deed(request, "Replayed", None, "dead jobs", DeadJob)
+    taken = replay.replay(
+        chosen, seen, deed, together=True, twice_is_fine="twice" in request.POST
+    )  # fmt: skip
+    if taken.batch is None:
+        messages.warning(request, "Nothing was replayed: no such job is dead any more.")
+        return _to_list()
+    dead_letters.take_away(taken.letters)
+    messages.success(request, f"{len(taken.keys)} jobs are due again, one after the other.")
+    return HttpResponseRedirect(reverse("admin:jobs_deadjob_batch", args=[taken.batch]))
+
+
+def discard_view(
+    admin: ModelAdmin[DeadJob], request: HttpRequest, jobs: QuerySet[DeadJob]
+) -> HttpResponse:
+    """Asks, with the number, for the reason; confirmed: discards all of them."""
+    seen, reason = deeds.seen(request.POST), request.POST.get("reason", "").strip()
+    ready = "confirmed" in request.POST and seen is not None
+    if not ready or seen is None or not reason or len(reason) > REASON_LIMIT:
+        if ready:
+            messages.error(request, f"Write down why, in {REASON_LIMIT} letters at most.")
+        return _ask(admin, request, jobs, "discard_many.html", "Discard dead jobs?", plan=False)
+    deed = deeds.deed(request, f"Discarded: {reason}", None, "dead jobs", DeadJob)
+    taken = replay.discard(_keys(jobs, seen), seen, deed, reason)
+    dead_letters.take_away(taken.letters)
+    messages.success(request, f"{len(taken.keys)} were discarded.")
+    return _to_list()
+
+
+def _keys(jobs: QuerySet[DeadJob], seen: datetime) -> list[int]:
+    # What died after the page that asked was made was not in its count.
+    return list(jobs.filter(dead_at__lte=seen).order_by().values_list("pk", flat=True))
+
+
+def _ask(
+    admin: ModelAdmin[DeadJob], request: HttpRequest, jobs: QuerySet[DeadJob],
+    template: str, title: str, *, plan: bool,
+) -> HttpResponse:  # fmt: skip
+    seen = deeds.now()
+    keys = _keys(jobs, seen)
+    return page(
+        admin, request, template, title,
+        seen=seen, number=len(keys), plan=_plan(keys) if plan else None,
+        across=request.POST.get("select_across") == "1", reason_limit=REASON_LIMIT,
+        selected=request.POST.getlist(ACTION_CHECKBOX_NAME), box=ACTION_CHECKBOX_NAME,
+    )  # fmt: skip
+
+
+def _to_list() -> HttpResponse:
+    return HttpResponseRedirect(reverse("admin:jobs_deadjob_changelist"))
+
+
+def batch_view(admin: ModelAdmin[DeadJob], request: HttpRequest, batch_id: int) -> HttpResponse:
+    """How far a replay of many is; the page loads itself again while jobs are open."""
+    batch = ReplayBatch.objects.filter(pk=batch_id).first()
+    if batch is None:
+        raise Http404
+    progress = replay.progress(batch_id)
+    return page(
+        admin, request, "batch.html", f"Replay of {batch.number} dead jobs",
+        batch=batch, progress=progress, over=progress.open == 0,
+        settled=batch.number - progress.open,
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""What every page of the admin says where something is wrong: three small look-ups."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db import Error, connection
+
+from jobs import holds
+from jobs.errors import error_line
+from jobs.models import KindHold
+
+from .books import alive_within
+from .queue import LATE_AFTER
+from .screen import span
+
+logger = logging.getLogger(__name__)
+LOOK = """
+SELECT
+    (SELECT count(*) FROM jobs_process WHERE role = 'worker' AND seen_at > now() - recent),
+    (SELECT count(*) FROM jobs_process WHERE role = 'relay' AND seen_at > now() - recent),
+    (SELECT extract(epoch FROM now() - min(due_at))::float8 FROM jobs_outbox
+     WHERE dead_at IS NULL AND due_at <= now()),
+    (SELECT count(*) FROM jobs_outbox WHERE dead_at IS NOT NULL AND discarded_at IS NULL)
+        + (SELECT count(*) FROM jobs_refused_entry WHERE settled_at IS NULL)
+FROM make_interval(secs => %s) AS recent
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One line of the banner; `page` names the admin page that tells more, or is empty."""
+
+    text: str
+    page: str = ""
+
+
+def alerts() -> list[Alert]:
+    """What is wrong now, for people. Raises nothing: a page must not fail for its banner."""
+    try:
+        return list(_alerts())
+    except Error as error:
+        logger.warning("no banner: %s", error_line(error))
+        return [Alert("The state of the queue is not known: the database did not answer.")]
+
+
+def _alerts() -> Iterator[Alert]:
+    with connection.cursor() as cursor:
+        cursor.execute(LOOK, [alive_within()])
+        workers, relays, age, dead = cursor.fetchone()
+    if not relays:
+        yield Alert("No relay is at work: orders are taken, but nothing is sent. Start one.")
+    if not workers:
+        yield Alert("No worker is at work: no tickets are made or emailed. Start one.")
+    if age is not None and age > LATE_AFTER:
+        yield Alert(f"The oldest job has been due for {span(age)}.")
+    if dead:
+        noun = "dead job waits" if dead == 1 else "dead jobs wait"
+        yield Alert(f"{dead} {noun} for somebody.", "admin:jobs_deadjob_changelist")
+    for hold in holds.in_force():
+        yield Alert(_of_hold(hold), "admin:jobs_kindhold_changelist")
+
+
+def _of_hold(hold: holds.Hold) -> str:
+    if hold.by != KindHold.BREAKER:
+        return f"{hold.kind} is paused until {hold.until:%H:%M} UTC by {hold.by}: {hold.reason}"
+    how = "is tried one job at a time" if hold.probing else f"is held until {hold.until:%H:%M} UTC"
+    return f"{hold.kind} {how}, since its jobs failed one after the other: {hold.reason[:200]}"

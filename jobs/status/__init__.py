@@ -4,20 +4,26 @@ A server that does not answer is a reason of its own, and its part is missing: n
 not seen is shown as zero or as nothing.
 """
 
-from .books import Books, KindRows, ProcessSeen
+from .books import Books, HoldSeen, KindRows, ProcessSeen, holds_seen
+from .holds import clock, hold_line, one_line
 from .in_flight import InFlight, in_flight
 from .queue import Status, StreamPart, look
 from .screen import pending_screen, status_screen
 
 __all__ = [
     "Books",
+    "HoldSeen",
     "InFlight",
     "KindRows",
     "ProcessSeen",
     "Status",
     "StreamPart",
+    "clock",
+    "hold_line",
+    "holds_seen",
     "in_flight",
     "look",
+    "one_line",
     "pending_screen",
     "status_screen",
 ]

@@ -7,21 +7,37 @@ from datetime import datetime
 from django.conf import settings
 from django.db import connection
 
+from jobs.models import KindHold
+
 ROWS = """
 SELECT kind,
-    count(*) FILTER (WHERE live AND relayed_at IS NULL AND available_at <= now),
-    count(*) FILTER (WHERE live AND relayed_at IS NULL AND available_at > now),
-    count(*) FILTER (WHERE live AND relayed_at IS NOT NULL),
-    count(*) FILTER (WHERE NOT live AND discarded_at IS NULL),
-    count(*) FILTER (WHERE discarded_at IS NOT NULL),
-    extract(epoch FROM now - min(due_at) FILTER (WHERE live AND due_at <= now))::float8,
-    extract(epoch FROM now - min(available_at) FILTER (
-        WHERE live AND relayed_at IS NULL AND available_at <= now))::float8,
-    min(available_at) FILTER (WHERE live AND relayed_at IS NULL AND available_at > now)
-FROM (SELECT *, dead_at IS NULL AS live, statement_timestamp() AS now FROM jobs_outbox) AS seen
+    count(*) FILTER (WHERE state = 'due'),
+    count(*) FILTER (WHERE state = 'held'),
+    count(*) FILTER (WHERE state = 'waiting'),
+    count(*) FILTER (WHERE state = 'relayed'),
+    count(*) FILTER (WHERE state = 'dead'),
+    count(*) FILTER (WHERE state = 'discarded'),
+    extract(epoch FROM now - min(due_at) FILTER (WHERE dead_at IS NULL AND due_at <= now))::float8,
+    extract(epoch FROM now - min(available_at) FILTER (WHERE state = 'due'))::float8,
+    min(available_at) FILTER (WHERE state = 'waiting'),
+    coalesce(bool_or(until > now AND by <> %(breaker)s), false)
+FROM (
+    SELECT kind, due_at, available_at, dead_at, until, by, now, CASE
+        WHEN discarded_at IS NOT NULL THEN 'discarded'
+        WHEN dead_at IS NOT NULL THEN 'dead'
+        WHEN relayed_at IS NOT NULL THEN 'relayed'
+        WHEN available_at > now THEN 'waiting'
+        WHEN until > now OR by = %(breaker)s THEN 'held'
+        ELSE 'due' END AS state
+    FROM jobs_outbox LEFT JOIN jobs_kind_hold USING (kind), statement_timestamp() AS now
+) AS seen
 GROUP BY kind, now ORDER BY kind
 """
 """One statement: a row that moves on in between would be counted twice, or not at all."""
+HOLDS = """
+SELECT kind, until, reason, by, until <= statement_timestamp(), level + 1 FROM jobs_kind_hold
+WHERE until > statement_timestamp() OR by = %s ORDER BY kind
+"""
 PROCESSES = """
 SELECT role, name, host, build, status,
     extract(epoch FROM statement_timestamp() - seen_at)::float8
@@ -32,14 +48,38 @@ ORDER BY role, name
 
 @dataclass(frozen=True, slots=True)
 class KindRows:
-    """How many outbox rows of one kind are in each state; a row is in one of them."""
+    """How many outbox rows of one kind are in each state; a row is in one of them.
+
+    `held`: due, and kept back with its kind.
+    """
 
     kind: str
     due: int
+    held: int
     waiting_for_retry: int
     relayed: int
     dead: int
     discarded: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoldSeen:
+    """A hold that keeps rows back, for the `times`th time in a row.
+
+    `probing`: it is over, and lets one job at a time by until one succeeds.
+    """
+
+    kind: str
+    until: datetime
+    reason: str
+    by: str
+    probing: bool
+    times: int
+
+    @property
+    def by_breaker(self) -> bool:
+        """Not by a person."""
+        return self.by == KindHold.BREAKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +96,19 @@ class ProcessSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Books:
-    """`age`: of the oldest live job since it was due; `not_relayed`: of the oldest row that the
-    relay should have published. Seconds, None where there is none. `refused`: entries that no
-    outbox row stands behind.
+    """`age`: of the oldest live job since it was due; `age_not_paused`: the same without the kinds
+    that a person holds; `not_relayed`: of the oldest row that the relay should have published.
+    Seconds, None where there is none. `refused`: entries that no outbox row stands behind and that
+    nobody has settled.
     """
 
     kinds: list[KindRows]
     total: KindRows
     age: float | None
+    age_not_paused: float | None
     not_relayed: float | None
     next_retry_at: datetime | None
+    holds: list[HoldSeen]
     processes: list[ProcessSeen]
     refused: int
 
@@ -77,22 +120,31 @@ class Books:
 def read_books() -> Books:
     """Raises a database error where PostgreSQL does not answer."""
     with connection.cursor() as cursor:
-        cursor.execute(ROWS)
+        cursor.execute(ROWS, {"breaker": KindHold.BREAKER})
         rows = cursor.fetchall()
         cursor.execute(PROCESSES, [alive_within()])
         processes = [ProcessSeen(*row) for row in cursor.fetchall()]
-        cursor.execute("SELECT count(*) FROM jobs_refused_entry")
+        cursor.execute("SELECT count(*) FROM jobs_refused_entry WHERE settled_at IS NULL")
         [refused] = cursor.fetchone()
-    kinds = [KindRows(*row[:6]) for row in rows]
+    kinds = [KindRows(*row[:7]) for row in rows]
     return Books(
         kinds=kinds,
         total=_total(kinds),
-        age=max(_known(row[6] for row in rows), default=None),
-        not_relayed=max(_known(row[7] for row in rows), default=None),
-        next_retry_at=min((row[8] for row in rows if row[8] is not None), default=None),
+        age=_oldest(row[7] for row in rows),
+        age_not_paused=_oldest(row[7] for row in rows if not row[10]),
+        not_relayed=_oldest(row[8] for row in rows),
+        next_retry_at=min((row[9] for row in rows if row[9] is not None), default=None),
+        holds=holds_seen(),
         processes=processes,
         refused=refused,
     )
+
+
+def holds_seen() -> list[HoldSeen]:
+    """Every hold that keeps rows back, by kind. Raises a database error."""
+    with connection.cursor() as cursor:
+        cursor.execute(HOLDS, [KindHold.BREAKER])
+        return [HoldSeen(*row) for row in cursor.fetchall()]
 
 
 def alive_within() -> float:
@@ -101,9 +153,9 @@ def alive_within() -> float:
 
 
 def _total(kinds: Sequence[KindRows]) -> KindRows:
-    columns = ("due", "waiting_for_retry", "relayed", "dead", "discarded")
+    columns = ("due", "held", "waiting_for_retry", "relayed", "dead", "discarded")
     return KindRows("all", *(sum(getattr(kind, name) for kind in kinds) for name in columns))
 
 
-def _known(ages: Iterable[float | None]) -> list[float]:
-    return [age for age in ages if age is not None]
+def _oldest(ages: Iterable[float | None]) -> float | None:
+    return max((age for age in ages if age is not None), default=None)

@@ -11,6 +11,7 @@ from jobs.errors import error_line
 from jobs.stream import PendingEntry, StreamSeen, StreamView
 
 from .books import Books, alive_within, read_books
+from .holds import one_line
 
 LATE_AFTER = 240.0
 """Seconds from the time that a job was due until somebody has to look."""
@@ -104,10 +105,17 @@ def _of_books(books: Books) -> Iterator[str]:
     for role in ("worker", "relay"):
         if not books.alive(role):
             yield f"no {role} was seen in the last {alive_within():g} s: start one"
-    if books.age is not None and books.age > LATE_AFTER:
-        yield f"the oldest job has been due for {books.age:.0f} s, more than {LATE_AFTER:g} s"
+    # What a person holds is late on purpose.
+    age = books.age_not_paused
+    if age is not None and age > LATE_AFTER:
+        yield f"the oldest job has been due for {age:.0f} s, more than {LATE_AFTER:g} s"
+    for hold in books.holds:
+        if hold.by_breaker:
+            yield f"{hold.kind} is held: its jobs fail one after the other: {one_line(hold.reason)}"
     if dead := books.total.dead:
         yield f"dead jobs wait for somebody: {dead}"
+    if books.refused:
+        yield f"refused entries wait for somebody: {books.refused}"
 
 
 def _of_stream(stream: StreamPart) -> Iterator[str]:

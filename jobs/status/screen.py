@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 
 from .books import Books, ProcessSeen
+from .holds import hold_line
 from .in_flight import InFlight
 from .queue import Status, StreamPart
 
@@ -55,12 +56,13 @@ def _lines(status: Status) -> Iterator[str]:
 
 
 def _books(books: Books) -> Iterator[str]:
-    heads = ("outbox", "due", "waiting for retry", "relayed", "dead", "discarded")
+    heads = ("outbox", "due", "held", "waiting for retry", "relayed", "dead", "discarded")
     kinds = [dataclasses.astuple(kind) for kind in (*books.kinds, books.total)]
     yield from _table([heads, *[tuple(map(str, kind)) for kind in kinds]])
     yield f"oldest job {span(books.age)}, oldest not relayed {span(books.not_relayed)}"
     if books.next_retry_at is not None:
         yield f"next retry at {books.next_retry_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    yield from map(hold_line, books.holds)
     yield f"refused entries {books.refused}"
     yield ""
     for role in ("worker", "relay"):

@@ -1,29 +1,39 @@
-"""`manage.py jobs status` and `jobs pending`: what is there, and never nothing for not known."""
+"""`manage.py jobs status`: what is there, what is wrong, and never nothing for not known."""
 
-import io
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis as redis_client
-from django.core.management import call_command
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from jobs import processes
-from jobs.models import OutboxRow, ProcessedJob, RefusedEntry
+from jobs import holds, processes
+from jobs.models import KindHold, OutboxRow, ProcessedJob, RefusedEntry
 from jobs.outbox import enqueue
-from jobs.status import screen
+from jobs.status import clock, one_line, screen
 from tests.drill.handlers import TABLE
 from tests.processes import Process, Product, wait_for
 
-pytestmark = pytest.mark.django_db(transaction=True)
+from .looks import (
+    AWAY,
+    CLOSED,
+    TOLERANCE,
+    about,
+    ago,
+    deliver,
+    idle_for,
+    near,
+    publish,
+    put,
+    run,
+    shift,
+)
 
-CLOSED = "redis://127.0.0.1:1/0"
-TOLERANCE = 3.0
-"""Seconds that a loaded machine may lose between an act and the look at it."""
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
@@ -32,15 +42,6 @@ def _well(redis: redis_client.Redis) -> None:
     redis.xgroup_create("jobs", "workers", "0", mkstream=True)
     processes.say_alive("worker", "worker-1", "reading")
     processes.say_alive("relay", "relay-1", "relaying")
-
-
-def run(*words: str) -> tuple[int, str, str]:
-    """The exit code of `manage.py jobs`, what it prints, and its complaints."""
-    printed, complaints = io.StringIO(), io.StringIO()
-    with pytest.raises(SystemExit) as ended:
-        call_command("jobs", *words, stdout=printed, stderr=complaints)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, printed.getvalue(), complaints.getvalue()
 
 
 def status() -> dict[str, Any]:
@@ -60,48 +61,6 @@ def problem() -> str:
     # The seconds in it go on.
     assert f"WRONG   {found[:20]}" in text
     return str(found)
-
-
-def put(count: int = 1, kind: str = "drill_row") -> list[int]:
-    with transaction.atomic():
-        return [enqueue(kind, number=number, ms=0) for number in range(count)]
-
-
-def publish(redis: redis_client.Redis, outbox_id: int, entry_id: str = "*") -> str:
-    """Put the row's entry on the stream, and note it, as a relay does."""
-    row = OutboxRow.objects.get(pk=outbox_id)
-    fields: Any = {"kind": row.kind, "outbox_id": outbox_id, "number": 0, "ms": 0}
-    added: Any = redis.xadd("jobs", fields, id=entry_id)
-    about(outbox_id).update(relayed_at=Now(), entry_id=added.decode())
-    return str(added.decode())
-
-
-def deliver(redis: redis_client.Redis, consumer: str = "worker-1", count: int = 1) -> None:
-    redis.xreadgroup("workers", consumer, {"jobs": ">"}, count=count)
-
-
-def about(outbox_id: int) -> Any:
-    return OutboxRow.objects.filter(pk=outbox_id)
-
-
-def shift(column: str, outbox_id: int, seconds: float) -> None:
-    """Move one of the row's times, by PostgreSQL's clock."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"UPDATE jobs_outbox SET {column} = statement_timestamp() + make_interval(secs => %s)"
-            " WHERE id = %s",
-            [seconds, outbox_id],
-        )
-
-
-def ago(redis: redis_client.Redis, seconds: float) -> str:
-    """An entry id of that age, by Redis's clock."""
-    now: Any = redis.time()
-    return f"{(now[0] - int(seconds)) * 1000}-0"
-
-
-def near(seconds: float) -> Any:
-    return pytest.approx(seconds + TOLERANCE / 2, abs=TOLERANCE / 2 + 0.01)
 
 
 # What is there
@@ -134,16 +93,23 @@ def test_rows_are_counted_by_kind_and_state(redis: redis_client.Redis) -> None:
     about(dead).update(dead_at=Now())
     about(discarded).update(dead_at=Now(), discarded_at=Now())
     books = status()["books"]
-    states = {"due": 1, "waiting_for_retry": 1, "relayed": 1, "dead": 1, "discarded": 1}
-    slow = {"due": 2, "waiting_for_retry": 0, "relayed": 0, "dead": 0, "discarded": 0}
+    states = {
+        "due": 1,
+        "held": 0,
+        "waiting_for_retry": 1,
+        "relayed": 1,
+        "dead": 1,
+        "discarded": 1,
+    }
+    slow = {**dict.fromkeys(states, 0), "due": 2}
     assert books["kinds"] == [{"kind": "drill_row", **states}, {"kind": "drill_slow", **slow}]
     assert books["total"] == {"kind": "all", **states, "due": 3}
     assert books["next_retry_at"].startswith(
         about(retry).get().available_at.isoformat()[:19]
     )  # fmt: skip
     text = run("status")[1]
-    assert "\ndrill_row   1    1                  1        1     1\n" in text
-    assert "\nall         3    1                  1        1     1\n" in text
+    assert "\ndrill_row   1    0     1                  1        1     1\n" in text
+    assert "\nall         3    0     1                  1        1     1\n" in text
     assert f"next retry at {about(retry).get().available_at:%Y-%m-%d %H:%M:%S} UTC\n" in text
 
 
@@ -205,12 +171,6 @@ def test_pending_is_shown_by_consumer_with_the_longest_idle(redis: redis_client.
     assert "  worker-1  3 pending  longest idle 5" in text
 
 
-def idle_for(redis: redis_client.Redis, consumer: str, entry_id: str, seconds: float) -> None:
-    redis.xclaim(
-        "jobs", "workers", consumer, 0, [entry_id], idle=int(seconds * 1000), justid=True
-    )  # fmt: skip
-
-
 def test_more_pending_entries_than_one_answer_holds_are_all_counted(
     redis: redis_client.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +189,6 @@ def test_letters_and_refused_entries_are_counted(redis: redis_client.Redis) -> N
         RefusedEntry.objects.create(entry_id=f"{number}-1", raw=[], reason="malformed")
     found = status()
     assert (found["stream"]["letters"], found["books"]["refused"]) == (3, 3)
-    assert found["problems"] == []
 
 
 def test_real_processes_and_a_job_that_runs_are_shown(
@@ -264,6 +223,139 @@ def test_a_time_is_written_for_people(seconds: float | None, text: str) -> None:
     assert screen.span(seconds) == text
 
 
+# Kinds that are held
+
+
+BY_BREAKER = "drill_row is held: its jobs fail one after the other: ConnectionRefusedError: 111"
+
+
+def trip(kind: str = "drill_row", times: int = 1) -> None:
+    """The breaker holds the kind, so many times in a row."""
+    for number in range(times):
+        if number:
+            KindHold.objects.filter(kind=kind).update(until=Now() - timedelta(seconds=1))
+        holds.trip(kind, "ConnectionRefusedError: 111")
+
+
+def test_rows_of_a_held_kind_are_held_and_in_no_other_state(redis: redis_client.Redis) -> None:
+    _, retry, relayed, dead, discarded = put(5)
+    put(2, "drill_slow")
+    shift("available_at", retry, 3600)
+    publish(redis, relayed)
+    about(dead).update(dead_at=Now())
+    about(discarded).update(dead_at=Now(), discarded_at=Now())
+    holds.pause("drill_row", 60, "provider moves", "ann@desk")
+    books = status()["books"]
+    assert books["kinds"][0] == {
+        "kind": "drill_row",
+        "due": 0,
+        "held": 1,
+        "waiting_for_retry": 1,
+        "relayed": 1,
+        "dead": 1,
+        "discarded": 1,
+    }
+    assert (books["kinds"][1]["due"], books["kinds"][1]["held"]) == (2, 0)
+    assert (books["total"]["due"], books["total"]["held"]) == (2, 1)
+    assert "\ndrill_row   0    1     1                  1        1     1\n" in run("status")[1]
+
+
+@pytest.mark.parametrize(
+    ("by", "left", "held"),
+    [("breaker", 60, 1), ("breaker", -60, 1), ("ann@desk", 60, 1), ("ann@desk", -60, 0)],
+)
+def test_a_breakers_hold_that_is_over_still_keeps_rows_back_and_a_persons_does_not(
+    by: str, left: float, held: int
+) -> None:
+    put()
+    until = Now() + timedelta(seconds=left)
+    KindHold.objects.create(kind="drill_row", until=until, reason="why", by=by)
+    books = status()["books"]
+    assert (books["total"]["held"], books["total"]["due"]) == (held, 1 - held)
+    assert [one["kind"] for one in books["holds"]] == ["drill_row"] * held
+
+
+def test_not_relayed_leaves_held_rows_out() -> None:
+    [held] = put()
+    [due] = put(kind="drill_slow")
+    shift("available_at", held, -200)
+    shift("available_at", due, -20)
+    assert status()["books"]["not_relayed"] == near(200)
+    trip()
+    assert status()["books"]["not_relayed"] == near(20)
+    holds.pause("drill_slow", 60, "why", "ann@desk")
+    assert status()["books"]["not_relayed"] is None
+
+
+def test_a_breakers_hold_is_wrong_and_shown_with_how_often() -> None:
+    trip()
+    assert problem() == BY_BREAKER
+    [until] = KindHold.objects.values_list("until", flat=True)
+    line = f"held drill_row until {clock(until)} by the breaker: ConnectionRefusedError: 111"
+    assert f"\n{line}\n" in run("status")[1]
+    trip(times=3)
+    [hold] = status()["books"]["holds"]
+    assert (hold["by"], hold["times"], hold["probing"]) == ("breaker", 3, False)
+    assert " by the breaker, 3rd time: ConnectionRefusedError: 111\n" in run("status")[1]
+
+
+def test_a_breakers_hold_that_is_over_tries_one_job_at_a_time_and_is_still_wrong() -> None:
+    trip(times=2)
+    KindHold.objects.update(until=Now())
+    assert problem() == BY_BREAKER
+    assert status()["books"]["holds"][0]["probing"] is True
+    line = "held drill_row by the breaker, 2nd time, tries one job at a time: Connection"
+    assert f"\n{line}" in run("status")[1]
+    holds.release("drill_row")
+    assert (status()["problems"], status()["books"]["holds"]) == ([], [])
+
+
+def test_a_persons_pause_is_shown_and_is_not_wrong() -> None:
+    until = holds.pause("drill_row", 86_400, "provider moves", "ann@desk")
+    found = status()
+    assert found["problems"] == []
+    [hold] = found["books"]["holds"]
+    assert (hold["kind"], hold["reason"], hold["by"]) == ("drill_row", "provider moves", "ann@desk")
+    assert hold["until"].startswith(until.isoformat()[:19])
+    code, text, _ = run("status")
+    assert code == 0
+    assert f"\nheld drill_row until {until:%Y-%m-%d %H:%M:%S} UTC by ann@desk: provider" in text
+
+
+def test_what_a_person_holds_is_late_on_purpose_and_its_age_is_shown_all_the_same() -> None:
+    [paused] = put()
+    [other] = put(kind="drill_slow")
+    shift("due_at", paused, -1000)
+    holds.pause("drill_row", 60, "why", "ann@desk")
+    found = status()
+    assert found["problems"] == []
+    assert found["books"]["age"] == near(1000)
+    shift("due_at", other, -500)
+    assert problem().startswith("the oldest job has been due for 50")
+    holds.resume("drill_row")
+    assert problem().startswith("the oldest job has been due for 1")
+
+
+def test_what_stands_in_a_reason_is_safe_to_show() -> None:
+    assert one_line("\x1b[31mé\n") == r"\x1b[31mé\n"
+    assert one_line("x" * 999) == "x" * 199 + "…"
+
+
+def test_a_moment_of_another_day_is_shown_with_its_date() -> None:
+    now = datetime.now(UTC)
+    assert clock(now) == f"{now:%H:%M:%S} UTC"
+    assert clock(now + timedelta(days=2)) == f"{now + timedelta(days=2):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (21, "21st")]
+)
+def test_how_often_is_written_for_people(number: int, words: str) -> None:
+    trip()
+    KindHold.objects.update(level=number - 1)
+    assert f"by the breaker, {words} time: " in run("status")[1]
+
+
 # What is wrong
 
 
@@ -293,6 +385,18 @@ def test_dead_jobs_are_wrong_until_they_are_discarded() -> None:
     assert problem() == "dead jobs wait for somebody: 2"
     OutboxRow.objects.update(discarded_at=Now())
     assert status()["problems"] == []
+
+
+def test_refused_entries_are_wrong_until_somebody_settles_them() -> None:
+    for number in range(3):
+        RefusedEntry.objects.create(entry_id=f"{number}-1", raw=[], reason="malformed")
+    assert problem() == "refused entries wait for somebody: 3"
+    RefusedEntry.objects.filter(entry_id="1-1").update(settled_at=Now())
+    assert problem() == "refused entries wait for somebody: 2"
+    assert "\nrefused entries 2\n" in run("status")[1]
+    RefusedEntry.objects.update(settled_at=Now())
+    found = status()
+    assert (found["books"]["refused"], found["problems"]) == (0, [])
 
 
 def test_an_entry_that_nobody_takes_over_is_wrong(redis: redis_client.Redis, settings: Any) -> None:
@@ -350,9 +454,8 @@ def test_without_postgresql_the_stream_is_shown_and_nothing_of_the_rows(
     tmp_path: Path, redis: redis_client.Redis
 ) -> None:
     publish(redis, put()[0])
-    away = {"DATABASE_URL": "postgres://nobody:secret@127.0.0.1:1/none"}
     command = ("manage.py", "jobs", "status", "--json")
-    with Process(tmp_path, "status", *command, **away) as process:
+    with Process(tmp_path, "status", *command, **AWAY) as process:
         assert process.ended() == 1
         found = json.loads(process.log().splitlines()[-1])
     assert found["books"] is None
@@ -360,77 +463,6 @@ def test_without_postgresql_the_stream_is_shown_and_nothing_of_the_rows(
     [wrong] = found["problems"]
     assert wrong.startswith("PostgreSQL does not answer as it should: OperationalError")
     assert "secret" not in wrong
-
-
-# What is in flight
-
-
-def test_pending_lists_each_entry_with_its_job(redis: redis_client.Redis) -> None:
-    [row] = put()
-    shift("due_at", row, -125)
-    entry = publish(redis, row)
-    deliver(redis)
-    idle_for(redis, "worker-1", entry, 70)
-    code, text, _ = run("pending")
-    heads, line = text.splitlines()
-    assert code == 0
-    assert " ".join(heads.split()) == "entry outbox row kind consumer idle deliveries age"
-    assert line.split()[:5] == [entry, str(row), "drill_row", "worker-1", "1"]
-    assert line.split()[5:8] == ["min", line.split()[6], "s"]
-    assert line.split()[8:11] == ["1", "2", "min"]
-
-
-def test_pending_knows_the_row_of_a_trimmed_entry_and_of_an_older_publication(
-    redis: redis_client.Redis,
-) -> None:
-    trimmed, twice = put(2)
-    first = publish(redis, trimmed)
-    second = publish(redis, twice)
-    deliver(redis, count=2)
-    redis.xdel("jobs", first)
-    third = publish(redis, twice)
-    assert third != second
-    lines = [line.split()[:3] for line in run("pending")[1].splitlines()[1:]]
-    assert lines == [[first, str(trimmed), "drill_row"], [second, str(twice), "drill_row"]]
-
-
-def test_pending_shows_what_has_no_row_and_what_is_no_job(redis: redis_client.Redis) -> None:
-    strange: Any = {"kind": b"\x1b[31m\x00\xff", "outbox_id": "7\0"}
-    redis.xadd("jobs", {"kind": "drill_row", "outbox_id": 10**30})
-    redis.xadd("jobs", strange)
-    gone: Any = redis.xadd("jobs", {"kind": "drill_row"})
-    deliver(redis, count=3)
-    redis.xdel("jobs", gone)
-    code, text, _ = run("pending")
-    lines = [line.split() for line in text.splitlines()[1:]]
-    assert code == 0
-    assert [line[1:3] for line in lines] == [
-        [str(10**30), "drill_row"],
-        [r"7\x00", r"\x1b[31m\x00\xff"],
-        ["-", "-"],
-    ]
-    assert {line[-1] for line in lines} == {"-"}
-
-
-def test_pending_without_redis_could_not_look(redis: redis_client.Redis, settings: Any) -> None:
-    redis.delete("jobs")
-    redis.set("jobs", "no stream")
-    assert "WRONGTYPE" in run("pending")[2]
-    settings.REDIS_URL = CLOSED
-    code, text, complaint = run("pending")
-    assert (code, text) == (2, "")
-    assert complaint.startswith("could not look: StreamAway")
-
-
-def test_pending_without_postgresql_could_not_look(
-    tmp_path: Path, redis: redis_client.Redis
-) -> None:
-    publish(redis, put()[0])
-    deliver(redis)
-    away = {"DATABASE_URL": "postgres://nobody:secret@127.0.0.1:1/none"}
-    with Process(tmp_path, "pending", "manage.py", "jobs", "pending", **away) as process:
-        assert process.ended() == 2
-        assert "could not look: OperationalError" in process.log()
 
 
 @pytest.fixture
@@ -452,7 +484,7 @@ def test_while_jobs_flow_no_look_fails_or_counts_a_job_twice(
 
     def looked_until_done() -> bool:
         total = status()["books"]["total"]
-        assert total["due"] + total["waiting_for_retry"] + total["relayed"] <= len(ids)
+        assert sum(total[state] for state in total if state != "kind") <= len(ids)
         assert run("pending")[0] == 0
         return ProcessedJob.objects.count() == len(ids)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PARTS = ("orders", "renders", "jobs", "latency", "memory", "history", "relay")
+PARTS = ("orders", "renders", "jobs", "latency", "memory", "history", "relay", "dead_jobs")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ FAILPOINTS = (
     "runner.failure_counted",
     "dead_letters.marked",
     "dead_letters.posted",
+    "replay.made_due",
     "replay.committed",
     "acknowledger.before",
     "acknowledger.after",

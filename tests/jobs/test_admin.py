@@ -129,3 +129,348 @@ def test_the_list_shows_what_is_dead_newest_first(browser: Client, bury: Bury) -
     assert "2 dead jobs" in page
     bury_live = OutboxRow.objects.live().count()
     assert bury_live == 1, "the job of the order, which is not on the list"
+
+
+def test_the_list_is_searched_by_order_code_outbox_id_and_request_id(
+    browser: Client, bury: Bury
+) -> None:
+    order = buy(new_type())
+    wanted = bury(order_id=order.id, request_id="req-12345678")
+    other = bury(order_id=0)
+    for term in (order.code, order.code.lower(), f" {wanted} ", "req-12345678"):
+        page = text(browser.get(LIST, {"q": term}))
+        assert page_of(wanted) in page, term
+        assert page_of(other) not in page, term
+    for term in ("9" * 40, "nobody", "²", "%"):
+        assert "0 dead jobs" in text(browser.get(LIST, {"q": term})), term
+
+
+def test_the_list_is_filtered_by_kind_error_class_time_and_same_error(
+    browser: Client, bury: Bury
+) -> None:
+    rows = [bury(order_id=n, error=f"ValueError: seat {n} is gone") for n in (1, 22)]
+    other = bury("twice", error="KeyError: 'x'")
+    OutboxRow.objects.filter(pk=other).update(dead_at=timezone.now() - timedelta(hours=2))
+    page = text(browser.get(LIST))
+    assert "ValueError: seat # is gone (2)" in page
+    for query in (
+        {"kind": "example"},
+        {"error_class": "ValueError"},
+        {"since": "1h"},
+        {"same_error": "ValueError: seat # is gone"},
+    ):
+        page = text(browser.get(LIST, query))
+        assert "2 dead jobs" in page, query
+        assert page_of(rows[0]) in page
+        assert page_of(other) not in page, query
+    assert "0 dead jobs" in text(browser.get(LIST, {"kind": "nonsense"}))
+    assert "3 dead jobs" in text(browser.get(LIST, {"since": "nonsense"}))
+
+
+def test_the_page_of_a_dead_job_tells_its_story_and_what_a_replay_would_do(
+    browser: Client, bury: Bury
+) -> None:
+    row = bury(error="ValueError: <script>alert(1)</script>")
+    page = text(browser.get(page_of(row)))
+    assert "Not done yet, safe" in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert" not in page
+    assert "Traceback of ValueError" in page
+    assert "worker-1" in page
+
+
+def test_a_replay_makes_the_job_due_and_takes_its_letter_away(
+    browser: Client, bury: Bury, redis: Any
+) -> None:
+    row = bury()
+    assert redis.xlen("jobs:dead") == 1
+    page = text(post(browser, row, "replay"))
+    assert "The job is due again" in page
+    assert "carla" in page
+    found = OutboxRow.objects.get(pk=row)
+    assert (found.dead_at, found.attempts, found.letter_id) == (None, 0, "")
+    assert redis.xlen("jobs:dead") == 0
+    logged = LogEntry.objects.get()
+    assert str(logged.user) == "carla"
+    assert logged.object_id == str(row)
+    assert "Replayed (request " in logged.change_message
+    event = JobEvent.objects.get(what=What.REPLAYED)
+    assert event.by == "carla"
+    assert event.request_id in logged.change_message
+
+
+def test_a_replay_of_what_is_not_dead_any_more_says_what_it_is(browser: Client, bury: Bury) -> None:
+    row = bury()
+    post(browser, row, "replay")
+    assert "it was replayed" in text(post(browser, row, "replay"))
+    OutboxRow.objects.filter(pk=row).delete()
+    done_at = timezone.now().replace(hour=20, minute=3, second=0)
+    ProcessedJob.objects.create(
+        outbox_id=row, kind="example", args={}, subject="", request_id="", trace="",
+        created_at=done_at, due_at=done_at, processed_at=done_at, attempts=0, worker="w",
+        duration_ms=1, result="done",
+    )  # fmt: skip
+    assert "it was done (at 20:03:00 UTC" in text(post(browser, row, "replay"))
+    assert "It is not dead any more: <strong>done</strong>" in text(browser.get(page_of(row)))
+    assert LogEntry.objects.count() == 1
+
+
+def test_an_old_page_replays_nothing_that_has_died_again(browser: Client, bury: Bury) -> None:
+    row = bury()
+    seen = OutboxRow.objects.get(pk=row).dead_at
+    assert seen is not None
+    OutboxRow.objects.filter(pk=row).update(dead_at=timezone.now() + timedelta(seconds=1))
+    assert "died again since you looked" in text(
+        post(browser, row, "replay", seen=seen.isoformat())
+    )
+    assert OutboxRow.objects.dead().count() == 1
+
+
+def test_what_may_happen_twice_is_asked_once_more(
+    browser: Client, bury: Bury, consented: list[int]
+) -> None:
+    row = bury("twice", order_id=7)
+    assert "May send twice" in text(browser.get(page_of(row)))
+    assert "it may happen twice</button>" in text(post(browser, row, "replay"))
+    assert OutboxRow.objects.dead().count() == 1
+    assert consented == []
+    assert "due again" in text(post(browser, row, "replay", twice="1"))
+    assert consented == [7]
+
+
+def test_what_no_worker_can_run_has_no_button_and_is_refused(browser: Client, bury: Bury) -> None:
+    unknown, wrong = bury(kind="example"), bury()
+    OutboxRow.objects.filter(pk=unknown).update(kind="gone")
+    OutboxRow.objects.filter(pk=wrong).update(args={"order_id": "7"})
+    page = text(browser.get(page_of(unknown)))
+    assert "This build does not know the kind &#x27;gone&#x27;" in page or "kind gone" in page
+    assert ">Replay</button>" not in page
+    assert "Correct the arguments" not in page
+    page = text(browser.get(page_of(wrong)))
+    assert "does not parse: args: are not of the types" in page
+    assert ">Replay</button>" not in page
+    for row in (unknown, wrong):
+        assert "Nothing was changed" in text(post(browser, row, "replay"))
+    assert OutboxRow.objects.dead().count() == 2
+
+
+def test_arguments_are_corrected_through_the_parser_and_the_original_is_kept(
+    browser: Client, bury: Bury
+) -> None:
+    row = bury(args={"order_id": "seven", "more": 1})
+    address = reverse("admin:jobs_deadjob_correct", args=[row])
+    assert 'value="seven"' in text(browser.get(address))
+    page = text(browser.post(address, {"arg-order_id": "sieben", "seen": timezone.now()}))
+    assert "is not a whole number: &#x27;sieben&#x27;" in page
+    fields = {"arg-order_id": "7", "seen": timezone.now().isoformat()}
+    page = text(browser.post(address, fields))
+    assert "Not done yet, safe" in page
+    assert OutboxRow.objects.get(pk=row).args == {"order_id": "seven", "more": 1}
+    page = text(browser.post(address, {**fields, "confirmed": "1"}, follow=True))
+    assert "The arguments are corrected" in page
+    found = OutboxRow.objects.get(pk=row)
+    assert (found.args, found.subject, found.dead_at) == ({"order_id": 7}, "order:7", None)
+    assert "seven" in JobEvent.objects.get(what=What.CORRECTED).note
+    assert "Corrected and replayed (request" in LogEntry.objects.get().change_message
+
+
+def refused(letters: Letters, *fields: tuple[bytes, bytes], reason: str = "malformed: x") -> int:
+    """A refused entry; its key."""
+    dead_letters.refuse(letters, Entry("5-1", list(fields)), reason, "worker-1")
+    return -RefusedEntry.objects.get().pk
+
+
+def test_a_refused_entry_shows_its_bytes_safely_and_becomes_a_job_once(
+    browser: Client, letters: Letters, redis: Any
+) -> None:
+    key = refused(letters, (b"kind", b"example"), (b"order_id", b"\xff<b>\x1b[31m"))
+    assert page_of(key) in text(browser.get(LIST))
+    page = text(browser.get(page_of(key)))
+    assert "\\xff&lt;b&gt;\\x1b[31m" in page
+    address = reverse("admin:jobs_deadjob_correct", args=[key])
+    fields = {"arg-order_id": "7", "seen": timezone.now().isoformat(), "confirmed": "1"}
+    page = text(browser.post(address, fields, follow=True))
+    made = OutboxRow.objects.get()
+    assert f"Outbox row {made.pk} was made of it" in page
+    assert (made.kind, made.args, made.subject) == ("example", {"order_id": 7}, "order:7")
+    assert "there is nothing to correct" in text(browser.post(address, fields, follow=True))
+    assert OutboxRow.objects.count() == 1
+    assert redis.xlen("jobs:dead") == 0
+    assert bytes(RefusedEntry.objects.get().raw[3]) == b"\xff<b>\x1b[31m"
+
+
+def test_a_refused_entry_without_a_kind_asks_for_one(browser: Client, letters: Letters) -> None:
+    key = refused(letters, (b"order_id", b"7"))
+    address = reverse("admin:jobs_deadjob_correct", args=[key])
+    assert 'href="?kind=example"' in text(browser.get(address))
+    assert 'value="7"' in text(browser.get(address, {"kind": "example"}))
+    fields = {"kind": "example", "arg-order_id": "7", "seen": timezone.now().isoformat()}
+    browser.post(address, {**fields, "confirmed": "1"})
+    assert OutboxRow.objects.get().args == {"order_id": 7}
+
+
+def test_a_job_is_discarded_with_a_reason_and_stays_known(
+    browser: Client, bury: Bury, redis: Any
+) -> None:
+    row = bury()
+    assert "Write down why" in text(post(browser, row, "discard", reason="  "))
+    assert "Discarded." in text(post(browser, row, "discard", reason="tested by Carla"))
+    assert OutboxRow.objects.get(pk=row).discarded_at is not None
+    assert redis.xlen("jobs:dead") == 0
+    assert "0 dead jobs" in text(browser.get(LIST))
+    assert "tested by Carla" in text(browser.get(page_of(row)))
+    assert "tested by Carla" in LogEntry.objects.get().change_message
+    assert "it was discarded" in text(post(browser, row, "replay"))
+
+
+def test_all_that_match_are_replayed_after_the_count_is_confirmed(
+    browser: Client, bury: Bury, letters: Letters, redis: Any
+) -> None:
+    rows = [bury(order_id=n) for n in range(3)]
+    done, other = bury("over"), bury("twice")
+    OutboxRow.objects.filter(pk=rows[2]).update(args={})
+    refused(letters, (b"kind", b"example"))
+    page = text(choose(browser, "replay_many"))
+    assert "6 dead jobs are chosen" in page
+    assert "Replay 3 dead jobs" in page, "two that are safe, one that is done already"
+    assert "2 cannot be replayed and stay" in page
+    assert "Also the 1 that may happen twice" in page
+    assert OutboxRow.objects.dead().count() == 5
+    seen = timezone.now().isoformat()
+    late = bury(order_id=99)
+    page = text(choose(browser, "replay_many", confirmed="1", seen=seen))
+    assert "0 of 3 are settled" in page
+    assert set(OutboxRow.objects.live().values_list("pk", flat=True)) == {*rows[:2], done}
+    assert {int(f[b"row"] or 0) for _, f in redis.xrange("jobs:dead")} == {0, rows[2], other, late}
+    assert "3 jobs, batch" in LogEntry.objects.get().change_message
+    page = text(choose(browser, "replay_many", confirmed="1", seen=seen))
+    assert "no such job is dead any more" in page
+    assert LogEntry.objects.count() == 1
+
+
+def test_the_filter_bounds_what_is_replayed(browser: Client, bury: Bury) -> None:
+    wanted, other = bury(), bury("over")
+    query = "?kind=example"
+    assert "1 dead job is chosen" in text(choose(browser, "replay_many", query=query))
+    seen = timezone.now().isoformat()
+    choose(browser, "replay_many", query=query, confirmed="1", seen=seen)
+    assert OutboxRow.objects.live().get().pk == wanted
+    assert OutboxRow.objects.dead().get().pk == other
+
+
+def test_chosen_ones_are_discarded_together(
+    browser: Client, bury: Bury, letters: Letters, redis: Any
+) -> None:
+    rows = [bury(), bury()]
+    key = refused(letters, (b"x", b"y"))
+    chosen = (rows[0], key)
+    assert "2 dead jobs are chosen" in text(choose(browser, "discard_many", *chosen))
+    seen = timezone.now().isoformat()
+    page = text(choose(browser, "discard_many", *chosen, confirmed="1", seen=seen))
+    assert "Write down why" in page
+    fields = {"confirmed": "1", "seen": seen, "reason": "a test"}
+    assert "2 were discarded" in text(choose(browser, "discard_many", *chosen, **fields))
+    assert OutboxRow.objects.dead().get().pk == rows[1]
+    assert RefusedEntry.objects.get().settled_at is not None
+    assert redis.xlen("jobs:dead") == 1
+
+
+def test_seeing_replaying_and_discarding_are_three_permissions(bury: Bury) -> None:
+    row = bury()
+    nobody, viewer = staff(name="nobody"), staff("view_deadjob", name="viewer")
+    assert nobody.get(LIST).status_code == 403
+    assert nobody.get(page_of(row)).status_code == 403
+    page = text(viewer.get(page_of(row)))
+    assert "Not done yet, safe" in page
+    assert ">Replay</button>" not in page
+    assert "Discard</button>" not in page
+    assert "replay_many" not in text(viewer.get(LIST))
+    for what in ("replay", "discard", "correct"):
+        assert post(viewer, row, what, reason="x").status_code == 403
+    choose(viewer, "replay_many", confirmed="1", seen=timezone.now().isoformat())
+    replayer = staff("view_deadjob", "replay", name="replayer")
+    assert post(replayer, row, "discard", reason="x").status_code == 403
+    assert OutboxRow.objects.dead().count() == 1
+    assert post(replayer, row, "replay").status_code == 200
+    assert OutboxRow.objects.live().count() == 1
+
+
+def test_nothing_is_changed_by_get_or_without_the_token(browser: Client, bury: Bury) -> None:
+    row = bury()
+    for what in ("replay", "discard"):
+        browser.get(reverse(f"admin:jobs_deadjob_{what}", args=[row]), {"seen": timezone.now().isoformat()})
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = browser.cookies
+    assert post(strict, row, "replay").status_code == 403
+    assert OutboxRow.objects.dead().count() == 1
+
+
+@pytest.mark.parametrize("key", ["0", "-0", "abc", "1e3", "9" * 30, "-5", "7", "²"])
+def test_an_address_that_leads_nowhere_is_not_found(browser: Client, key: str) -> None:
+    assert browser.get(f"{LIST}{key}/change/").status_code == 404
+    for what in ("replay", "discard", "correct"):
+        answer: Answer = browser.post(f"{LIST}{key}/{what}/", {"seen": "nonsense", "reason": "x"})
+        assert answer.status_code in (302, 404), what
+    assert browser.get(f"{LIST}batch/7/").status_code == 404
+
+
+def test_a_kind_is_paused_and_resumed(browser: Client) -> None:
+    pause = reverse("admin:jobs_kindhold_pause")
+    form = {"kind": "example", "minutes": "10", "reason": "the provider said so"}
+    page = text(browser.post(pause, form, follow=True))
+    assert "Example is held until" in page
+    assert "the provider said so" in page
+    hold = KindHold.objects.get()
+    assert (hold.kind, hold.by) == ("example", "carla")
+    assert "Paused for 10 minutes" in LogEntry.objects.get().change_message
+    page = text(
+        browser.post(reverse("admin:jobs_kindhold_resume"), {"kind": "example"}, follow=True)
+    )
+    assert "Example goes on" in page
+    assert not KindHold.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"minutes": "0"}, {"minutes": "x"}, {"reason": ""}, {"kind": "y"}]
+)
+def test_a_pause_that_cannot_be_meant_is_refused(browser: Client, wrong: dict[str, str]) -> None:
+    form = {"kind": "example", "minutes": "10", "reason": "r", **wrong}
+    page = text(browser.post(reverse("admin:jobs_kindhold_pause"), form, follow=True))
+    assert 'class="error"' in page
+    assert not KindHold.objects.exists()
+
+
+def test_only_who_may_change_holds_does(bury: Bury) -> None:
+    viewer = staff("view_kindhold")
+    assert "Pause" not in text(viewer.get("/admin/jobs/kindhold/")).replace("Paused", "")
+    form = {"kind": "example", "minutes": "10", "reason": "r"}
+    assert viewer.post(reverse("admin:jobs_kindhold_pause"), form).status_code == 403
+    assert viewer.post(reverse("admin:jobs_kindhold_resume"), form).status_code == 403
+    assert viewer.get(reverse("admin:jobs_kindhold_pause")).status_code == 405
+
+
+def test_the_banner_says_what_is_wrong_on_every_page(browser: Client, bury: Bury) -> None:
+    bury()
+    holds.trip("example", "ConnectionError: refused")
+    with transaction.atomic():
+        late = enqueue("example", order_id=1)
+    OutboxRow.objects.filter(pk=late).update(due_at=timezone.now() - timedelta(minutes=5))
+    for address in ("/admin/", LIST, "/admin/jobs/kindhold/"):
+        page = text(browser.get(address))
+        assert "No worker is at work" in page, address
+        assert "No relay is at work" in page
+        assert "1 dead job waits" in page
+        assert "The oldest job has been due for 5 min" in page
+        assert "example is held until" in page
+    assert "No worker" not in text(Client().get("/admin/login/")), "not for strangers"
+
+
+def test_an_action_is_not_logged_where_it_changed_nothing(browser: Client, bury: Bury) -> None:
+    row = bury()
+    conclusion.mark_dead(row, "none", "x", Failure("", "", ""))
+    choose(
+        browser, "discard_many", row, confirmed="1", reason="r", seen="2020-01-01T00:00:00+00:00"
+    )
+    assert OutboxRow.objects.dead().count() == 1
+    assert not LogEntry.objects.exists()
+    assert DeadJob.objects.count() == 1

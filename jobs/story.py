@@ -87,9 +87,8 @@ def _is_burial_of(
 
 
 def _enqueued(outbox_id: int, job: OutboxRow | ProcessedJob) -> Happening:
-    return Happening(
-        job.created_at, outbox_id, job.kind, State.ENQUEUED, note=f"request {job.request_id}"
-    )
+    note = f"request {job.request_id}" if job.request_id else ""
+    return Happening(job.created_at, outbox_id, job.kind, State.ENQUEUED, note=note)
 
 
 def _events(kinds: dict[int, str]) -> list[Happening]:

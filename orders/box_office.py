@@ -10,9 +10,12 @@ MAY = {
     "orders": (
         "add_event", "change_event", "view_event", "publish_event", "change_stock", "view_stock",
         "add_tickettype", "change_tickettype", "delete_tickettype", "view_tickettype",
-        "view_order", "view_orderline",
+        "view_order", "view_orderline", "refund_order", "view_refund",
     ),
-    "tickets": ("view_ticket", "view_ticketfile", "view_delivery"),
+    "tickets": (
+        "view_ticket", "view_ticketfile", "view_delivery",
+        "resend_tickets", "rerender_order", "export_attendees",
+    ),
 }  # fmt: skip
 """App to code names. Nobody at the box office deletes an event or writes an order by hand."""
 

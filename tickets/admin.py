@@ -3,13 +3,20 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model
-from django.http import HttpRequest
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 
-from orders.models import Order, OrderLine
+from jobs.story import story_of
+from orders.models import Order, OrderLine, Refund
 from orders.money import in_words
 
+from .answer import answer
 from .models import Delivery, Ticket, TicketFile
+from .order_actions import OrderActions
+from .search import search
+from .subjects import subject_of
+from .timeline import timeline
 
 
 class ReadOnlyInline(admin.TabularInline[Any, Order]):
@@ -41,6 +48,10 @@ class TicketInline(ReadOnlyInline):
     model = Ticket
     fields = ("seq", "ticket_type", "holder_name", "version", "status", "issued_at")
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With what names a ticket type: else two looks for each ticket."""
+        return super().get_queryset(request).select_related("ticket_type__event")
+
 
 class FileInline(ReadOnlyInline):
     model = TicketFile
@@ -60,18 +71,52 @@ class DeliveryInline(ReadOnlyInline):
     )
 
 
+class RefundInline(ReadOnlyInline):
+    model = Refund
+    fields = ("owed", "status", "reason", "actor", "requested_at")
+    readonly_fields = ("owed",)
+
+    @admin.display(description="amount")
+    def owed(self, refund: Refund) -> str:
+        """What is to be paid back."""
+        return in_words(refund.amount, refund.order.currency)
+
+
 @admin.register(Order)
-class OrderAdmin(admin.ModelAdmin[Order]):
-    inlines = (LineInline, TicketInline, FileInline, DeliveryInline)
+class OrderAdmin(OrderActions):
+    inlines = (LineInline, TicketInline, FileInline, DeliveryInline, RefundInline)
     list_display = ("code", "event", "buyer_name", "email", "amount", "status", "placed_at")
     list_filter = ("status", "event")
     list_select_related = ("event",)
-    search_fields = ("code__iexact", "email__iexact", "buyer_name", "request_id__exact")
-    date_hierarchy = "placed_at"
+    # Counting all orders again for each search costs as much as the search.
+    show_full_result_count = False
+    search_fields = ("code",)
+    search_help_text = "Code, email or request id; or how the name or last name begins."
     fields = (
         "code", "event", "buyer_name", "email", "amount", "status", "placed_at", "version",
         "request_id",
     )  # fmt: skip
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Order], search_term: str
+    ) -> tuple[QuerySet[Order], bool]:
+        """By indexes alone, see `search`."""
+        return (search(queryset, search_term) if search_term.strip() else queryset), False
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """With the answer to “where is my ticket?”, the timeline, and what staff may do."""
+        order = kwargs.get("obj")
+        if order is not None:
+            story = story_of(subject_of(order.pk))
+            context |= {
+                "answer": answer(order, story),
+                "timeline": timeline(order, story),
+                "now": timezone.now(),
+                "deeds": self.deeds(request, order),
+            }
+        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description="total", ordering="total")
     def amount(self, order: Order) -> str:

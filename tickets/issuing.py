@@ -1,6 +1,6 @@
 """Making an order's tickets: the admissions it covers, their tokens, the words on the paper."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from babel.dates import format_date
@@ -22,7 +22,8 @@ def drafts(order: Order) -> list[Ticket]:
 
 
 def _new_tickets(order: Order, now: datetime) -> Iterator[Ticket]:
-    for seq, line in enumerate(_admissions(order), start=1):
+    lines = order.lines.select_related("ticket_type")
+    for seq, line in enumerate(admissions(lines), start=1):
         yield Ticket(
             order=order,
             seq=seq,
@@ -33,8 +34,9 @@ def _new_tickets(order: Order, now: datetime) -> Iterator[Ticket]:
         )
 
 
-def _admissions(order: Order) -> Iterator[OrderLine]:
-    for line in order.lines.select_related("ticket_type"):
+def admissions(lines: Iterable[OrderLine]) -> Iterator[OrderLine]:
+    """The line of each admission of an order, in the order in which they are numbered."""
+    for line in lines:
         for _ in range(line.quantity):
             yield line
 

@@ -1,0 +1,193 @@
+"""What staff does on the page of an order: each a view of its own, each in the staff log.
+
+The line of the log is written in the transaction of the deed: neither is there without the other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    StreamingHttpResponse,
+)
+from django.shortcuts import get_object_or_404, render
+from django.urls import URLPattern, path, reverse
+
+from jobs.correlation import request_id
+from orders.models import Event, Order
+from orders.money import in_words
+
+from . import services
+from .attendees import attendees
+from .services import Actor, Refused
+
+RESEND, RENDER = "tickets.resend_tickets", "tickets.rerender_order"
+REFUND, EXPORT = "orders.refund_order", "tickets.export_attendees"
+CHANGE_PAGE = "admin:orders_order_change"
+
+type Done = tuple[int, str]
+"""Level and words of the message that says how it went."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A button on the page. `seen`: what the form carries; None: a page that asks first."""
+
+    label: str
+    url: str
+    seen: int | None = None
+
+
+class ResendForm(forms.Form):
+    """The newest email that the page showed: the same form twice sends one."""
+
+    seen = forms.IntegerField(min_value=1)
+
+
+class RefundForm(forms.Form):
+    """Why an order is refunded."""
+
+    reason = forms.CharField(
+        max_length=500,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="For colleagues: the buyer is not told.",
+    )
+
+
+class OrderActions(admin.ModelAdmin[Order]):
+    """The views of the actions, for the admin of orders."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """The admin's own, and a page for each action."""
+        views: dict[str, Callable[..., HttpResponseBase]] = {
+            "<int:pk>/resend/": self.resend_view,
+            "<int:pk>/render/": self.render_view,
+            "<int:pk>/refund/": self.refund_view,
+            "event/<int:pk>/attendees.csv": self.attendees_view,
+        }
+        own = [
+            path(
+                route,
+                self.admin_site.admin_view(view),
+                name=f"orders_order_{view.__name__.removesuffix('_view')}",
+            )
+            for route, view in views.items()
+        ]
+        return [*own, *super().get_urls()]
+
+    def deeds(self, request: HttpRequest, order: Order) -> list[Deed]:
+        """What this person may do with this order now."""
+        if not order.is_placed:
+            return []
+        seen = services.newest_generation(order)
+        offered = {
+            RESEND: Deed("Resend the email", _url("resend", order), seen),
+            RENDER: Deed("Render again", _url("render", order), seen),
+            REFUND: Deed("Refund…", _url("refund", order)),
+        }
+        return [deed for needed, deed in offered.items() if request.user.has_perm(needed)]
+
+    def resend_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+        """POST: send the tickets once more."""
+        return self._act(request, pk, RESEND, self._resend)
+
+    def _resend(self, request: HttpRequest, order: Order, actor: Actor) -> Done:
+        form = ResendForm(request.POST)
+        if not form.is_valid():
+            raise Refused("The form was incomplete. Please try again from this page.")
+        if services.resend(order.pk, form.cleaned_data["seen"], actor):
+            return messages.SUCCESS, f"The tickets will be emailed to {order.email} once more."
+        return messages.WARNING, (
+            "It was resent already since this page was read: nothing more is sent. "
+            "To send yet another email, press again now."
+        )
+
+    def render_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+        """POST: render the tickets once more."""
+        return self._act(request, pk, RENDER, self._render)
+
+    def _render(self, request: HttpRequest, order: Order, actor: Actor) -> Done:
+        job = services.render_again(order.pk, actor)
+        return messages.SUCCESS, f"Job {job} renders the tickets again. No email is sent for it."
+
+    def refund_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+        """GET: asks for the reason and shows the amount. POST: refunds the whole order."""
+        _require(request, REFUND)
+        order = get_object_or_404(Order.objects.select_related("event"), pk=pk)
+        form = RefundForm(request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            refunding = partial(self._refund, form.cleaned_data["reason"])
+            return self._act(request, pk, REFUND, refunding)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Refund order {order.code}",
+            "opts": self.opts,
+            "order": order,
+            "amount": in_words(order.total, order.currency),
+            "lines": order.lines.all(),
+            "form": form,
+        }
+        return render(request, "admin/orders/order/refund.html", context)
+
+    def _refund(self, reason: str, request: HttpRequest, order: Order, actor: Actor) -> Done:
+        amount = in_words(order.total, order.currency)
+        if services.refund(order.pk, reason, actor):
+            return messages.SUCCESS, (
+                f"Refunded. {amount} are to be paid back by hand; the buyer is told by email."
+            )
+        return messages.WARNING, "The order is not placed any more: nothing was changed."
+
+    def _act(
+        self, request: HttpRequest, pk: int, needed: str,
+        deed: Callable[[HttpRequest, Order, Actor], Done],
+    ) -> HttpResponse:  # fmt: skip
+        _require(request, needed)
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        order = get_object_or_404(Order, pk=pk)
+        try:
+            level, words = deed(request, order, self._actor(request))
+        except Refused as refusal:
+            level, words = messages.ERROR, str(refusal)
+        self.message_user(request, words, level)
+        return HttpResponseRedirect(reverse(CHANGE_PAGE, args=[pk]))
+
+    def _actor(self, request: HttpRequest) -> Actor:
+        return Actor(request.user.get_username(), partial(self._note, request))
+
+    def _note(self, request: HttpRequest, about: Any, words: str) -> None:
+        self.log_change(request, about, f"{words} (request {request_id()})")
+
+    def attendees_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+        """POST, since it is written into the staff log: the attendees of the event as CSV."""
+        _require(request, EXPORT)
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        event = get_object_or_404(Event, pk=pk)
+        self._note(request, event, "exported the attendees")
+        return StreamingHttpResponse(
+            attendees(event),
+            content_type="text/csv; charset=utf-8",
+            headers={
+                "Content-Disposition": f'attachment; filename="attendees-{event.slug}.csv"',
+                "Cache-Control": "no-store, private",
+            },
+        )
+
+
+def _url(name: str, order: Order) -> str:
+    return reverse(f"admin:orders_order_{name}", args=[order.pk])
+
+
+def _require(request: HttpRequest, permission: str) -> None:
+    if not request.user.has_perm(permission):
+        raise PermissionDenied

@@ -1,0 +1,120 @@
+"""All that happened to one order, for staff: placed, jobs, file, emails, refunds, who did what."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.urls import NoReverseMatch, reverse
+
+from jobs.models import What
+from jobs.story import Happening, State
+from orders.models import Order
+from orders.money import in_words
+
+from .models import Delivery, DeliveryState, MessageKind
+
+BAD = (State.DEAD, What.BURIED, What.FAILED)
+GOOD = (State.DONE,)
+REFUNDED = "refunded "
+"""How the staff log begins to tell a refund, whose row tells it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line. `tone`: good, bad or empty; `url`: where something can be done about it."""
+
+    at: datetime
+    what: str
+    note: str = ""
+    by: str = ""
+    tone: str = ""
+    url: str = ""
+
+
+def timeline(order: Order, story: Sequence[Happening]) -> list[Line]:
+    """The oldest first; what is still to come, such as the next try of a job, last."""
+    lines = [
+        _placed(order),
+        *(_job(happening) for happening in story),
+        *_files(order),
+        *_emails(order),
+        *_refunds(order),
+        *_staff(order),
+    ]
+    return sorted(lines, key=lambda line: line.at)
+
+
+def _placed(order: Order) -> Line:
+    number = sum(line.quantity for line in order.lines.all())
+    tickets = f"{number} ticket{'' if number == 1 else 's'}"
+    total = in_words(order.total, order.currency)
+    request = f", request {order.request_id}" if order.request_id else ""
+    return Line(order.placed_at, "placed", f"{tickets}, {total}{request}")
+
+
+def _job(happening: Happening) -> Line:
+    tone = "bad" if happening.what in BAD else "good" if happening.what in GOOD else ""
+    return Line(
+        happening.at,
+        f"job {happening.outbox_id} {happening.kind}: {happening.what}",
+        happening.note,
+        happening.by,
+        tone,
+        dead_job_page(happening.outbox_id) if happening.what == State.DEAD else "",
+    )
+
+
+def dead_job_page(outbox_id: int) -> str:
+    """Where a dead job is replayed; empty in a build without that page."""
+    try:
+        return reverse("admin:jobs_deadjob_change", args=[outbox_id])
+    except NoReverseMatch:
+        return ""
+
+
+def _files(order: Order) -> Iterator[Line]:
+    for file in order.files.all():
+        yield Line(
+            file.made_at,
+            "file made",
+            f"version {file.order_version}, template {file.template_revision}, {file.size} bytes",
+            tone="good",
+        )
+
+
+def _emails(order: Order) -> Iterator[Line]:
+    for delivery in order.deliveries.all():
+        name = _name(delivery)
+        yield Line(delivery.first_try_at, f"{name}: first try", f"to {delivery.recipient}")
+        if delivery.settled_at:
+            note = f"provider id {delivery.provider_id}"
+            yield Line(delivery.settled_at, f"{name}: {delivery.state}", note, tone="good")
+        elif delivery.state == DeliveryState.UNCERTAIN:
+            note = "the mail server was lost in the middle, and may have taken it"
+            yield Line(delivery.first_try_at, f"{name}: uncertain", note, tone="bad")
+
+
+def _name(delivery: Delivery) -> str:
+    if delivery.kind == MessageKind.TICKETS:
+        return f"email {delivery.generation} of the tickets"
+    return f"email of the {delivery.kind}"
+
+
+def _refunds(order: Order) -> Iterator[Line]:
+    for refund in order.refunds.all():
+        amount = in_words(refund.amount, order.currency)
+        yield Line(
+            refund.requested_at, f"refund {refund.status}", f"{amount}: {refund.reason}",
+            refund.actor,
+        )  # fmt: skip
+
+
+def _staff(order: Order) -> Iterator[Line]:
+    of_orders = ContentType.objects.get_for_model(Order)
+    entries = LogEntry.objects.filter(content_type=of_orders, object_id=str(order.pk))
+    for entry in entries.select_related("user"):
+        words = entry.get_change_message()
+        if not words.startswith(REFUNDED):
+            yield Line(entry.action_time, "staff", words, entry.user.get_username())

@@ -38,7 +38,7 @@ class DeadJobList(ChangeList):
 
 class DeadJobAdmin(admin.ModelAdmin[DeadJob]):
     list_display = (
-        "what", "order", "error_line", "attempts", "deliveries_told", "dead_at", "age",
+        "what", "order", "when", "age", "error_line", "attempts", "deliveries_told",
     )  # fmt: skip
     list_display_links = ("what",)
     list_filter = (KindFilter, ErrorClassFilter, SinceFilter, SameErrorFilter)
@@ -73,6 +73,11 @@ class DeadJobAdmin(admin.ModelAdmin[DeadJob]):
         """How often its last entry was given to a worker, where Redis said."""
         return str(job.deliveries or "–")
 
+    @admin.display(description="when (UTC)", ordering="dead_at")
+    def when(self, job: DeadJob) -> str:
+        """When it died."""
+        return f"{job.dead_at:%d %b %H:%M:%S}"
+
     @admin.display(description="age", ordering="due_at")
     def age(self, job: DeadJob) -> str:
         """Since it was due."""
@@ -89,6 +94,12 @@ class DeadJobAdmin(admin.ModelAdmin[DeadJob]):
         if term.isdecimal() and term.isascii() and int(term) <= BIGINT_MAX:
             wanted |= Q(pk=int(term))
         return queryset.filter(wanted), False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The list, or what an action on it answers."""
+        return super().changelist_view(request, {"title": "Dead jobs", **(extra_context or {})})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """With the subjects of its jobs."""

@@ -43,6 +43,10 @@ class Visitor:
         """All that can be read on the page."""
         return self.window.do(lambda page: page.locator("body").inner_text())
 
+    def title(self) -> str:
+        """Of the page."""
+        return self.window.do(lambda page: page.title())
+
     def main[T](self, act: Callable[[Locator], T]) -> T:
         """Do something in the page's main part: its header and sidebar name the same things."""
         return self.window.do(lambda page: act(page.get_by_role("main")))
@@ -61,7 +65,23 @@ class Visitor:
 
     def choose(self, label: str, option: str) -> None:
         """Choose an option, as it is shown, from the list with this label."""
-        self.main(lambda main: main.get_by_label(label, exact=True).select_option(label=option))
+        self.main(lambda main: main.get_by_role("combobox", name=label).select_option(label=option))
+
+    def fill_in_row(self, header: str, label: str, text: str) -> None:
+        """The same in the row of a table with this header."""
+
+        def fill(main: Locator) -> None:
+            head = main.page.get_by_role("rowheader", name=header, exact=True)
+            main.get_by_role("row").filter(has=head).get_by_label(label).fill(text)
+
+        self.main(fill)
+
+    def search(self, term: str) -> None:
+        """Search the admin's list at hand."""
+        self.main(
+            lambda main: main.get_by_role("searchbox").or_(main.locator("#searchbar")).fill(term)
+        )
+        self.press("Search")
 
     def tick(self, label: str) -> None:
         """Tick the box with this label."""
@@ -105,12 +125,17 @@ class Visitor:
 
         self.main(look)
 
+    def links(self, name: str) -> int:
+        """How many links of this name the page's main part has."""
+        return self.main(lambda main: main.get_by_role("link", name=name, exact=True).count())
+
     def buttons(self) -> list[str]:
-        """What could be pressed in the page's main part, in order."""
+        """What sends a form in the page's main part, in order."""
+        sending = "button, input[type=submit]"
         return self.main(
             lambda main: [
                 button.inner_text() or button.get_attribute("value") or ""
-                for button in main.get_by_role("button").all()
+                for button in main.locator(sending).all()
             ]
         )
 
@@ -129,6 +154,12 @@ class Staff(Visitor):
         self.fill("Password:", PASSWORD)
         self.press("Log in")
         self.window.do(lambda page: page.wait_for_url("**/admin/"))
+
+    def run_on_all(self, action: str) -> None:
+        """On one of the admin's lists: choose what is on the page and run the action."""
+        self.tick("Select all objects on this page for an action")
+        self.choose("Action:", action)
+        self.press("Run")
 
     def post(self, path: str, **form: str) -> int:
         """Send a form that no page has shown, with this session and token; the status."""

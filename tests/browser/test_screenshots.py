@@ -1,30 +1,56 @@
 """Every page on a telephone; `make screenshots` also keeps its pictures, wide and narrow."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
+from jobs import holds, replay
+from jobs.models import ProcessedJob
+from jobs.replay import Deed
 from jobs.testing import drain
+from orders.services import PlacedOrder
 from tests.people import box_office, buy, new_event, new_type
+from tickets.models import Delivery, DeliveryState
 
+from . import buried
 from .chromium import NARROW, WIDE
 from .conftest import Site, own_rows
-from .people import Staff
+from .people import PASSWORD, Staff, employee
 
 FOLDER = os.environ.get("SCREENSHOTS")
+LONG = "no glyph for U+1F984 in the holder’s name, " * 6
+
+
+def nothing(reader: Staff) -> None:
+    """The page as it comes."""
+
+
+def on_all(action: str) -> Callable[[Staff], None]:
+    """Run `action` on all of a list: the page that asks first."""
+    return lambda reader: reader.run_on_all(action)
+
+
+def pressing(button: str) -> Callable[[Staff], None]:
+    """Press one button."""
+    return lambda reader: reader.press(button)
 
 
 class Shot(NamedTuple):
-    """A page: the picture's name, the address with names of `world`, who looks, the answer."""
+    """A page: the picture's name, the address with names of `world`, who looks; what is done there
+    first, and the status of the answer."""
 
     name: str
     path: str
     who: str
+    first: Callable[[Staff], None] = nothing
     status: int = 200
 
 
@@ -33,14 +59,42 @@ PAGES = (
     Shot("shop-event", "/events/{slug}/", "buyer"),
     Shot("shop-order", "/o/{secret}/", "buyer"),
     Shot("shop-order-waiting", "/o/{waiting_secret}/", "buyer"),
-    Shot("shop-nothing-here", "/no-such-page/", "buyer", 404),
+    Shot("shop-nothing-here", "/no-such-page/", "buyer", status=404),
     Shot("admin-login", "/admin/login/", "buyer"),
     Shot("admin-index", "/admin/", "office"),
     Shot("admin-events", "/admin/orders/event/", "office"),
     Shot("admin-event", "/admin/orders/event/{event_id}/change/", "office"),
     Shot("admin-capacity", "/admin/orders/event/{event_id}/capacity/", "office"),
     Shot("admin-orders", "/admin/orders/order/", "office"),
-    Shot("admin-order", "/admin/orders/order/{order_id}/change/", "office"),
+    Shot("admin-order", "/admin/orders/order/{order_id}/change/", "chief"),
+    Shot("admin-index-of-all", "/admin/", "chief"),
+    Shot("jobs-dead", "/admin/jobs/deadjob/", "chief"),
+    Shot("jobs-dead-none", "/admin/jobs/deadjob/?q=nothing", "chief"),
+    Shot("jobs-safe", "/admin/jobs/deadjob/{safe_id}/change/", "chief"),
+    Shot("jobs-onlooker", "/admin/jobs/deadjob/{safe_id}/change/", "onlooker"),
+    Shot("jobs-done-already", "/admin/jobs/deadjob/{done_id}/change/", "chief"),
+    Shot("jobs-twice", "/admin/jobs/deadjob/{twice_id}/change/", "chief"),
+    Shot("jobs-twice-asks", "/admin/jobs/deadjob/{twice_id}/change/", "chief", pressing("Replay")),
+    Shot("jobs-broken", "/admin/jobs/deadjob/{broken_id}/change/", "chief"),
+    Shot("jobs-correct", "/admin/jobs/deadjob/{broken_id}/correct/", "chief"),
+    Shot(
+        "jobs-correct-wrong", "/admin/jobs/deadjob/{broken_id}/correct/", "chief", pressing("Check")
+    ),
+    Shot("jobs-refused", "/admin/jobs/deadjob/-{refused_id}/change/", "chief"),
+    Shot("jobs-refused-kind", "/admin/jobs/deadjob/-{refused_id}/correct/", "chief"),
+    Shot("jobs-finished", "/admin/jobs/deadjob/{finished_id}/change/", "chief"),
+    Shot(
+        "jobs-replay-many", "/admin/jobs/deadjob/", "chief", on_all("Replay the selected dead jobs")
+    ),
+    Shot(
+        "jobs-discard-many",
+        "/admin/jobs/deadjob/",
+        "chief",
+        on_all("Discard the selected dead jobs"),
+    ),
+    Shot("jobs-batch", "/admin/jobs/deadjob/batch/{batch_id}/", "chief"),
+    Shot("jobs-batch-over", "/admin/jobs/deadjob/batch/{over_id}/", "chief"),
+    Shot("jobs-kinds", "/admin/jobs/kindhold/", "chief"),
 )
 
 
@@ -60,11 +114,18 @@ def transactional_db(site: Site, django_db_blocker: DjangoDbBlocker) -> Iterator
 
 @pytest.fixture(scope="module")
 def world(site: Site, transactional_db: None) -> Iterator[World]:
-    """A small sale, and the people who look at its pages."""
+    """A sale of which some went wrong, and the people who look at its pages."""
+    staff = {
+        "office": box_office(),
+        "chief": User.objects.create_superuser("chief", password=PASSWORD),
+        "onlooker": employee("jobs.view_deadjob", name="onlooker"),
+    }
+    names = _sale() | _dead_jobs()
     with ExitStack() as windows:
-        people = {who: windows.enter_context(site.opened()) for who in ("buyer", "office")}
-        people["office"].log_in(box_office())
-        yield World(_sale(), people)
+        people = {who: windows.enter_context(site.opened()) for who in ("buyer", *staff)}
+        for who, user in staff.items():
+            people[who].log_in(user)
+        yield World(names, people)
 
 
 def _sale() -> dict[str, object]:
@@ -80,7 +141,44 @@ def _sale() -> dict[str, object]:
         "order_id": order.id,
         "secret": order.secret,
         "waiting_secret": waiting.secret,
+        "done_id": buried.bury(buried.email_of(order)),
     }
+
+
+def _dead_jobs() -> dict[str, object]:
+    kind = new_type()
+    over = _replayed([buried.bury(buried.render_of(buy(kind))) for _ in range(3)])
+    drain()
+    twice = buy(kind)
+    drain()
+    _begun_two_days_ago(twice)
+    rows = [buried.render_of(buy(kind)) for _ in range(7)]
+    found: dict[str, object] = {
+        "over_id": over,
+        "finished_id": ProcessedJob.objects.filter(kind="render_tickets").latest("pk").pk,
+        "twice_id": buried.bury(buried.email_of(twice)),
+        "safe_id": buried.bury(rows[0], f"ValueError: {LONG}"),
+        "broken_id": buried.not_parsing(rows[1], order_id="seven"),
+        "refused_id": buried.refuse((b"what", b"\xff\xfe"), (b"order_id", b"7")),
+        "batch_id": _replayed([buried.bury(row) for row in rows[2:]]),
+    }
+    buried.bury(rows[2])
+    holds.pause("email_tickets", 1800, "the provider moves house", "operator")
+    holds.trip("drill_fail", buried.ERROR)
+    return found
+
+
+def _replayed(outbox_ids: list[int]) -> int | None:
+    """The batch in which these were made due again."""
+    return replay.replay(outbox_ids, timezone.now(), Deed("operator"), together=True).batch
+
+
+def _begun_two_days_ago(order: PlacedOrder) -> None:
+    """Nobody knows whether the order's email was sent, and the provider forgot its key."""
+    Delivery.objects.filter(order_id=order.id).update(
+        state=DeliveryState.UNCERTAIN, first_try_at=timezone.now() - timedelta(days=2),
+        settled_at=None,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("shot", PAGES, ids=lambda shot: shot.name)
@@ -89,6 +187,7 @@ def test_the_page_fits_a_telephone(world: World, shot: Shot) -> None:
     for width in (WIDE, NARROW):
         reader.window.resize(width)
         assert reader.go(shot.path.format(**world.names)) == shot.status
+        shot.first(reader)
         if FOLDER:
             reader.window.picture(Path(FOLDER, f"{shot.name}-{width}.png"))
     assert reader.fits()

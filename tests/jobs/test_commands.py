@@ -269,7 +269,7 @@ def test_a_held_kind_that_a_deploy_took_away_can_be_let_go() -> None:
     assert run("resume", "gone_since")[0] == 2
 
 
-PAUSE = ("pause", "drill_row", "--for", "1m", "--reason", "why")
+PAUSE = ("pause", "drill_row", "--for", "10m", "--reason", "why")
 
 
 @pytest.mark.parametrize("words", [PAUSE, ("resume", "drill_row")])
@@ -310,7 +310,7 @@ def test_jobs_of_a_paused_kind_wait_while_others_run_until_it_is_resumed(
     product: Product, redis: redis_client.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRILL_GATE", str(tmp_path / "gate"))
-    pause()
+    assert product.command("jobs", *PAUSE).ended() == 0
     product.relay()
     product.plain_worker("worker-1")
     paused, others = put(20), put(20, "drill_slow")
@@ -318,7 +318,7 @@ def test_jobs_of_a_paused_kind_wait_while_others_run_until_it_is_resumed(
     assert OutboxRow.objects.filter(pk__in=paused, relayed_at=None, attempts=0).count() == 20
     [row] = json.loads(run("status", "--json")[1])["books"]["kinds"]
     assert (row["kind"], row["held"], row["due"]) == ("drill_row", 20, 0)
-    assert run("resume", "drill_row")[0] == 0
+    assert product.command("jobs", "resume", "drill_row").ended() == 0
     wait_for(lambda: ProcessedJob.objects.count() == 40, "all jobs")
 
 

@@ -4,17 +4,27 @@ import csv
 import unicodedata
 from collections.abc import Iterator
 
-from orders.models import Event, Order, OrderStatus
+from django.db import connection
 
-from .issuing import admissions
-from .models import Ticket
+from orders.models import Event
 
 HEADER = ("order", "seq", "ticket type", "holder", "buyer", "email", "status")
-BEING_MADE = "being made"
-CHUNK = 500
-"""Orders in memory at once."""
 BOM = "\ufeff"
 """Without it spreadsheet programs take UTF-8 for something else."""
+CHUNK = 2000
+"""Rows in memory at once."""
+ADMISSIONS = """
+SELECT bought.code, place::text, admission.name, coalesce(holder_name, buyer_name), buyer_name,
+    email, coalesce(ticket.status, 'being made')
+FROM orders_order AS bought CROSS JOIN LATERAL (
+    SELECT row_number() OVER (ORDER BY line.id, number) AS place, line.name
+    FROM orders_orderline AS line, generate_series(1, line.quantity) AS number
+    WHERE line.order_id = bought.id
+) AS admission LEFT JOIN tickets_ticket AS ticket
+    ON ticket.order_id = bought.id AND ticket.seq = admission.place
+WHERE bought.event_id = %s AND bought.status = 'placed' ORDER BY bought.id, admission.place
+"""
+"""Numbered as `issuing` numbers the tickets."""
 
 
 class _Line:
@@ -28,29 +38,11 @@ def attendees(event: Event) -> Iterator[str]:
     """The lines of the file: admissions of placed orders, by order; those without a ticket too."""
     writer = csv.writer(_Line())
     yield BOM + str(writer.writerow(HEADER))
-    for order in _orders(event):
-        for row in _rows(order):
-            yield str(writer.writerow([harmless(cell) for cell in row]))
-
-
-def _orders(event: Event) -> Iterator[Order]:
-    placed = Order.objects.filter(event=event, status=OrderStatus.PLACED).order_by("pk")
-    return placed.prefetch_related("lines", "tickets").iterator(CHUNK)
-
-
-def _rows(order: Order) -> Iterator[tuple[str, ...]]:
-    tickets = {ticket.seq: ticket for ticket in order.tickets.all()}
-    for seq, line in enumerate(admissions(order.lines.all()), start=1):
-        ticket: Ticket | None = tickets.get(seq)
-        yield (
-            order.code,
-            str(seq),
-            line.name,
-            ticket.holder_name if ticket else order.buyer_name,
-            order.buyer_name,
-            order.email,
-            ticket.status if ticket else BEING_MADE,
-        )
+    # The models would do it in fifty times the time, and leave their garbage for long.
+    with connection.chunked_cursor() as cursor:
+        cursor.execute(ADMISSIONS, [event.pk])
+        while rows := cursor.fetchmany(CHUNK):
+            yield "".join(str(writer.writerow(map(harmless, row))) for row in rows)
 
 
 def harmless(cell: str) -> str:

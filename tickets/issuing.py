@@ -1,6 +1,6 @@
 """Making an order's tickets: the admissions it covers, their tokens, the words on the paper."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 from babel.dates import format_date
@@ -22,8 +22,7 @@ def drafts(order: Order) -> list[Ticket]:
 
 
 def _new_tickets(order: Order, now: datetime) -> Iterator[Ticket]:
-    lines = order.lines.select_related("ticket_type")
-    for seq, line in enumerate(admissions(lines), start=1):
+    for seq, line in enumerate(_admissions(order), start=1):
         yield Ticket(
             order=order,
             seq=seq,
@@ -34,9 +33,8 @@ def _new_tickets(order: Order, now: datetime) -> Iterator[Ticket]:
         )
 
 
-def admissions(lines: Iterable[OrderLine]) -> Iterator[OrderLine]:
-    """The line of each admission of an order, in the order in which they are numbered."""
-    for line in lines:
+def _admissions(order: Order) -> Iterator[OrderLine]:
+    for line in order.lines.select_related("ticket_type"):
         for _ in range(line.quantity):
             yield line
 

@@ -96,10 +96,14 @@ def resume(kind: str) -> bool:
 
 
 def forget_over() -> None:
-    """Take away holds of persons that are over."""
+    """Take away holds that are over: of persons, and the breaker's where no job is left to try."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "DELETE FROM jobs_kind_hold WHERE until <= statement_timestamp() AND by <> %s",
+            """
+            DELETE FROM jobs_kind_hold AS hold WHERE until <= statement_timestamp() AND (
+                by <> %s OR NOT EXISTS (
+                    SELECT FROM jobs_outbox AS job WHERE job.kind = hold.kind AND dead_at IS NULL))
+            """,
             [KindHold.BREAKER],
         )
 

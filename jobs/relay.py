@@ -131,6 +131,7 @@ class Relay:
         now = time.monotonic()
         if now >= self._say_alive_at:
             processes.say_alive("relay", self._name, "relaying")
+            _show(holds.in_force())
             self._say_alive_at = now + settings.JOBS["HEARTBEAT"]
 
     def _listen(self) -> None:
@@ -140,7 +141,6 @@ class Relay:
 
     def _wait(self, moved: int) -> None:
         held = holds.in_force()
-        _show(held)
         due = outbox.seconds_until_due([hold.kind for hold in held])
         poll = settings.JOBS["RELAY_POLL"]
         # A due row that did not move is locked by somebody: asking at once again would spin.

@@ -50,7 +50,8 @@ class KindHold(models.Model):
     often it was set again since, each time for twice as long.
     """
 
-    BREAKER = "breaker"
+    BREAKER = "the breaker"
+    """No person can be called so: user names have no space, operators a host."""
 
     kind = models.CharField(max_length=100, unique=True)
     since = models.DateTimeField(db_default=Now())

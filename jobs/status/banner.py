@@ -20,7 +20,8 @@ SELECT
     (SELECT count(*) FROM jobs_process WHERE role = 'worker' AND seen_at > now() - recent),
     (SELECT count(*) FROM jobs_process WHERE role = 'relay' AND seen_at > now() - recent),
     (SELECT extract(epoch FROM now() - min(due_at))::float8 FROM jobs_outbox
-     WHERE dead_at IS NULL AND due_at <= now()),
+     WHERE dead_at IS NULL AND due_at <= now() AND kind NOT IN (
+        SELECT kind FROM jobs_kind_hold WHERE until > now() AND by <> %s)),
     (SELECT count(*) FROM jobs_outbox WHERE dead_at IS NOT NULL AND discarded_at IS NULL)
         + (SELECT count(*) FROM jobs_refused_entry WHERE settled_at IS NULL)
 FROM make_interval(secs => %s) AS recent
@@ -46,7 +47,7 @@ def alerts() -> list[Alert]:
 
 def _alerts() -> Iterator[Alert]:
     with connection.cursor() as cursor:
-        cursor.execute(LOOK, [alive_within()])
+        cursor.execute(LOOK, [KindHold.BREAKER, alive_within()])
         workers, relays, age, dead = cursor.fetchone()
     if not relays:
         yield Alert("No relay is at work: orders are taken, but nothing is sent. Start one.")

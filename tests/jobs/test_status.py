@@ -262,7 +262,7 @@ def test_rows_of_a_held_kind_are_held_and_in_no_other_state(redis: redis_client.
 
 @pytest.mark.parametrize(
     ("by", "left", "held"),
-    [("breaker", 60, 1), ("breaker", -60, 1), ("ann@desk", 60, 1), ("ann@desk", -60, 0)],
+    [(KindHold.BREAKER, 60, 1), (KindHold.BREAKER, -60, 1), ("ann@desk", 60, 1), ("ann@desk", -60, 0)],
 )
 def test_a_breakers_hold_that_is_over_still_keeps_rows_back_and_a_persons_does_not(
     by: str, left: float, held: int
@@ -295,7 +295,7 @@ def test_a_breakers_hold_is_wrong_and_shown_with_how_often() -> None:
     assert f"\n{line}\n" in run("status")[1]
     trip(times=3)
     [hold] = status()["books"]["holds"]
-    assert (hold["by"], hold["times"], hold["probing"]) == ("breaker", 3, False)
+    assert (hold["by"], hold["times"], hold["probing"]) == ("the breaker", 3, False)
     assert " by the breaker, 3rd time: ConnectionRefusedError: 111\n" in run("status")[1]
 
 

@@ -12,6 +12,7 @@ from psycopg import Error as PostgresError
 
 from jobs import outage, outbox, publishing
 from jobs.errors import error_line
+from jobs.management.options import serve_metrics, whole_number
 from jobs.relay import Pressure, Relay
 from jobs.stream import Letters, RelayStream, StreamAway, StreamRefused
 
@@ -33,7 +34,13 @@ class Command(BaseCommand):
             "leave; harmless at any time: a job that comes twice has its effects once",
         )
 
+        parser.add_argument(
+            "--metrics-port", type=whole_number(1, 65535), help="serve /metrics, loopback"
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
+        if port := options["metrics_port"]:
+            serve_metrics(port)
         try:
             stream = RelayStream(settings.REDIS_URL)
         except ValueError as error:

@@ -7,15 +7,14 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from prometheus_client import start_http_server
 
 from jobs.checks import durations, stop_timeout
 from jobs.exits import Exit
+from jobs.management.options import serve_metrics, whole_number
 from jobs.pool import Pool, default_processes
 from jobs.runner import Runner
 from jobs.sorting import Sorter
@@ -24,15 +23,6 @@ from jobs.worker import Worker
 
 SWITCH_INTERVAL = 0.001
 """Seconds: eight threads that never wait make the loop 1.5 s late at 5 ms, 0.08 s at 1 ms."""
-
-
-def _number(least: int, most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdecimal()) or not least <= int(text) <= most:
-            raise ArgumentTypeError(f"takes a whole number from {least} to {most}, not {text!r}")
-        return int(text)
-
-    return parse
 
 
 def _name(text: str) -> str:
@@ -58,22 +48,22 @@ class Command(BaseCommand):
             default=socket.gethostname(),
             help="the consumer, one live worker each; default: the host's name",
         )
-        parser.add_argument("--slots", type=_number(1, 100), default=8, help="jobs at once")
+        parser.add_argument("--slots", type=whole_number(1, 100), default=8, help="jobs at once")
         parser.add_argument(
             "--render-processes",
-            type=_number(0, 64),
+            type=whole_number(0, 64),
             default=default_processes(),
             help="processes for CPU work; 0 computes in the slots' threads",
         )
         parser.add_argument(
             "--grace",
-            type=_number(0, 3600),
+            type=whole_number(0, 3600),
             default=settings.JOBS["GRACE"],
             help="seconds to finish",
         )
         parser.add_argument("--drain", action="store_true", help="leave once nothing is due")
         parser.add_argument(
-            "--metrics-port", type=_number(1, 65535), help="serve /metrics, loopback"
+            "--metrics-port", type=whole_number(1, 65535), help="serve /metrics, loopback"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -82,7 +72,7 @@ class Command(BaseCommand):
         # Handlers that compute would otherwise keep the loop waiting 5 ms each for the interpreter.
         sys.setswitchinterval(SWITCH_INTERVAL)
         if port := options["metrics_port"]:
-            _serve_metrics(port)
+            serve_metrics(port)
         try:
             stream = WorkerStream(settings.REDIS_URL, options["name"])
         except ValueError as error:
@@ -101,13 +91,6 @@ class Command(BaseCommand):
             _leave_now(code)
         pool.close()
         sys.exit(code)
-
-
-def _serve_metrics(port: int) -> None:
-    try:
-        start_http_server(port, addr="127.0.0.1")
-    except OSError as error:
-        raise CommandError(f"--metrics-port {port}: {error}", returncode=2) from error
 
 
 async def _work(stream: WorkerStream, pool: Pool, options: dict[str, Any]) -> tuple[Exit, int]:

@@ -22,14 +22,16 @@ from jobs.models import OutboxRow, ProcessedJob
 from jobs.runner import Outcome
 from jobs.stream import RelayStream
 from jobs.testing import drain
-from orders.models import TicketType
+from orders.models import RefundItem, TicketType
 from orders.services import PlacedOrder
 from tests import servers
 from tests.books import books_are_in_order
 from tests.conftest import MailFolder
 from tests.people import buy, new_type
 from tests.processes import Process, Product
+from tickets import services
 from tickets.models import Delivery, Ticket
+from tickets.services import Actor
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -45,6 +47,9 @@ NOT_MORE = "no order has more tickets than its lines say"
 ALL_MADE = "a placed order whose render is processed has a valid ticket for each place"
 NOT_PLACED = "an order that is not placed has no valid ticket"
 EMAIL_JOB = "every order with tickets has the job of its email, in the outbox or processed"
+OWED = "every refunded order has a refund of all it cost"
+REFUND_JOB = "every refunded order has the job of its refund, in the outbox or processed"
+NOT_TWICE = "no admission is refunded twice, or of an order that is not refunded"
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +82,11 @@ def sql(statement: str, *values: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         assert cursor.rowcount == 1
+
+
+def refund(order: PlacedOrder) -> None:
+    """As the box office does it."""
+    assert services.refund(order.id, "event moved", Actor("boxoffice"))
 
 
 def publish() -> None:
@@ -196,9 +206,9 @@ def back_into_the_outbox(job: ProcessedJob) -> None:
 def test_a_refund_that_voids_and_gives_back_is_in_order(
     done: PlacedOrder, seats: TicketType
 ) -> None:
-    sql("UPDATE orders_order SET status = 'refunded' WHERE id = %s", done.id)
-    Ticket.objects.update(status="void")
-    sql("UPDATE orders_stock SET taken = 0 WHERE ticket_type_id = %s", seats.pk)
+    refund(done)
+    assert broken() == {}
+    drain()
     assert broken() == {}
 
 
@@ -459,10 +469,47 @@ def test_a_ticket_that_is_missing_is_named(harm: str, done: PlacedOrder) -> None
 
 
 def test_a_valid_ticket_of_a_refunded_order_is_named(done: PlacedOrder, seats: TicketType) -> None:
-    sql("UPDATE orders_order SET status = 'refunded' WHERE id = %s", done.id)
-    sql("UPDATE orders_stock SET taken = 0 WHERE ticket_type_id = %s", seats.pk)
-    sql("UPDATE tickets_ticket SET status = 'void' WHERE seq = 1")
+    refund(done)
+    sql("UPDATE tickets_ticket SET status = 'valid' WHERE seq = 2")
     assert broken() == {NOT_PLACED: [f"ticket {Ticket.objects.get(seq=2).pk}"]}
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "DELETE FROM orders_refund",
+        "UPDATE orders_refund SET amount = amount - 1",
+        "UPDATE orders_refund SET status = 'failed'",
+    ],
+)
+def test_a_refunded_order_that_is_not_owed_all_it_cost_is_named(
+    harm: str, done: PlacedOrder
+) -> None:
+    refund(done)
+    RefundItem.objects.all().delete()
+    sql(harm)
+    assert broken() == {OWED: [f"order {done.id}"]}
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_a_refunded_order_without_its_job_is_named(done: PlacedOrder, drained: bool) -> None:
+    refund(done)
+    if drained:
+        drain()
+        Delivery.objects.filter(kind="refund").delete()
+    table = "jobs_processed" if drained else "jobs_outbox"
+    sql(f"DELETE FROM {table} WHERE kind = 'refund_order'")
+    assert broken() == {REFUND_JOB: [f"order {done.id}"]}
+
+
+def test_an_admission_that_is_refunded_twice_or_sold_all_the_same_is_named(
+    done: PlacedOrder, seats: TicketType
+) -> None:
+    refund(done)
+    sql("UPDATE orders_order SET status = 'placed' WHERE id = %s", done.id)
+    sql("UPDATE orders_stock SET taken = 2 WHERE ticket_type_id = %s", seats.pk)
+    Ticket.objects.update(status="valid")
+    assert broken() == {NOT_TWICE: [f"order {done.id}"]}
 
 
 @pytest.mark.parametrize("change", ["taken + 1", "taken - 1"])

@@ -25,7 +25,9 @@ def test_the_shop_has_its_kinds() -> None:
     kinds = [kind.name for kind in all_kinds()]
     assert [name for name in kinds if not name.startswith("drill_")] == [
         "email_tickets",
+        "refund_order",
         "render_tickets",
+        "resend_tickets",
     ]
 
 

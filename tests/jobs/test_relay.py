@@ -1,8 +1,10 @@
 """One step of the relay against a real stream."""
 
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import Any
+from urllib.request import urlopen
 
 import psycopg
 import pytest
@@ -11,15 +13,16 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from jobs import outbox, publishing, relay
+from jobs import holds, outbox, publishing, relay
 from jobs.correlation import correlated
 from jobs.job import Job
 from jobs.models import OutboxRow, QueueEpoch
 from jobs.outbox import enqueue
 from jobs.stream import Letters, RelayStream, StreamAway, StreamRefused
+from stagedoor.embedded.server import free_port
 from tests import servers
 from tests.conftest import Arm, Register
-from tests.processes import Product
+from tests.processes import Product, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -401,3 +404,21 @@ def test_a_relay_that_may_not_look_refuses_to_guess(redis: Any, stream: RelayStr
             stream.lost_among([redis.xrange("jobs")[0][0].decode()])
     finally:
         redis.acl_setuser("default", enabled=True, commands=["+xpending"])
+
+
+def test_a_relay_serves_its_series_and_says_which_kinds_it_keeps_back(
+    product: Product, redis: redis_client.Redis
+) -> None:
+    holds.pause("render_tickets", 60, "a test", "ann@desk")
+    port = free_port()
+    product.command("relay", "--metrics-port", str(port))
+
+    def held() -> bool:
+        with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            return b'stagedoor_kind_held{kind="render_tickets"} 1.0' in answer.read()
+        return False
+
+    wait_for(held, "the hold among the series")
+    second = product.command("relay", "--metrics-port", str(port))
+    assert second.ended() == 2
+    assert f"--metrics-port {port}" in second.log()

@@ -84,9 +84,9 @@ class RefundInline(ReadOnlyInline):
 
 @admin.register(Order)
 class OrderAdmin(OrderActions):
-    inlines = (LineInline, TicketInline, FileInline, DeliveryInline, RefundInline)
+    inlines = (LineInline, TicketInline, FileInline, DeliveryInline)
     list_display = ("code", "event", "buyer_name", "email", "amount", "status", "placed_at")
-    list_filter = ("status", "event")
+    list_filter = ("status", "placed_at", "event")
     list_select_related = ("event",)
     # Counting all orders again for each search costs as much as the search.
     show_full_result_count = False
@@ -96,6 +96,10 @@ class OrderAdmin(OrderActions):
         "code", "event", "buyer_name", "email", "amount", "status", "placed_at", "version",
         "request_id",
     )  # fmt: skip
+
+    def get_inlines(self, request: HttpRequest, obj: Order | None) -> list[Any]:
+        """With its refund, where there is one."""
+        return [*self.inlines, RefundInline] if obj and obj.is_refunded else [*self.inlines]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Order], search_term: str

@@ -13,7 +13,7 @@ from .timeline import dead_job_page
 from .times import clock
 
 BY_ITSELF = "Nothing to do: it goes on by itself."
-EMAILS = ("email_tickets", "resend_tickets")
+FIRST, RESEND = "email_tickets", "resend_tickets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ def _made(story: Sequence[Happening]) -> Answer:
 
 def _emailed(order: Order, story: Sequence[Happening]) -> Answer:
     sent = _newest_sent(order, MessageKind.TICKETS)
-    job = _open(story, *EMAILS)
+    # Once any was sent, another job of the first one has nothing to do.
+    job = _open(story, RESEND) if sent else _open(story, FIRST, RESEND)
     if job is None or (sent and job.outbox_id < sent.outbox_id):
         return _sent(sent) if sent else _never_sent()
     again = " again" if sent else ""

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -193,10 +192,9 @@ def test_a_story_is_of_its_subject_alone_and_of_all_its_jobs() -> None:
 def test_a_row_that_is_read_in_both_places_is_done() -> None:
     """It moved between the two looks."""
     pk = job()
-    row: dict[str, Any] = OutboxRow.objects.values().get()
+    row = OutboxRow.objects.get()
     drain()
-    names = {field.name for field in OutboxRow._meta.fields}
-    OutboxRow.objects.create(**{name: row[name] for name in names})
+    row.save(force_insert=True)
     assert [line.what for line in story_of_job(pk)] == ["enqueued", "done"]
 
 

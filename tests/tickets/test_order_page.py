@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from jobs import events
 from jobs.models import KindHold, OutboxRow, What
+from jobs.outbox import enqueue
 from jobs.testing import drain, enqueued
 from orders.box_office import make_group
 from orders.models import Order, OrderStatus, Refund
@@ -268,6 +269,16 @@ def test_a_resending_is_told_by_whom_and_what_became_of_it(
         "staff by boxoffice resent the email, as number 2 (request ",
         "email 2 of the tickets: sent provider id",
     )  # fmt: skip
+
+
+def test_another_job_of_an_email_that_was_sent_is_no_news(
+    office: Client, placed: PlacedOrder
+) -> None:
+    drain()
+    with transaction.atomic():
+        enqueue("email_tickets", order_id=placed.id)
+    OutboxRow.objects.update(dead_at=timezone.now())
+    assert "Emailed to buyer@example.org" in shown(office, placed)[0]
 
 
 def test_markup_in_what_was_typed_or_raised_stays_text(office: Client, mailbox: MailFolder) -> None:

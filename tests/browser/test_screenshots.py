@@ -26,6 +26,7 @@ from .conftest import Site, own_rows
 from .people import PASSWORD, Staff, employee
 
 FOLDER = os.environ.get("SCREENSHOTS")
+WIDTHS = (WIDE, NARROW) if FOLDER else (NARROW,)
 LONG = "no glyph for U+1F984 in the holder’s name, " * 6
 
 
@@ -67,6 +68,14 @@ PAGES = (
     Shot("admin-capacity", "/admin/orders/event/{event_id}/capacity/", "office"),
     Shot("admin-orders", "/admin/orders/order/", "office"),
     Shot("admin-order", "/admin/orders/order/{order_id}/change/", "chief"),
+    Shot("admin-order-waiting", "/admin/orders/order/{waiting_id}/change/", "office"),
+    Shot("admin-refund", "/admin/orders/order/{order_id}/refund/", "office"),
+    Shot(
+        "admin-refund-wrong",
+        "/admin/orders/order/{order_id}/refund/",
+        "office",
+        pressing("Refund €127.50"),
+    ),
     Shot("admin-index-of-all", "/admin/", "chief"),
     Shot("jobs-dead", "/admin/jobs/deadjob/", "chief"),
     Shot("jobs-dead-none", "/admin/jobs/deadjob/?q=nothing", "chief"),
@@ -120,7 +129,7 @@ def world(site: Site, transactional_db: None) -> Iterator[World]:
         "chief": User.objects.create_superuser("chief", password=PASSWORD),
         "onlooker": employee("jobs.view_deadjob", name="onlooker"),
     }
-    names = _sale() | _dead_jobs()
+    names = _sale() | _dead_jobs() | _waiting()
     with ExitStack() as windows:
         people = {who: windows.enter_context(site.opened()) for who in ("buyer", *staff)}
         for who, user in staff.items():
@@ -133,16 +142,19 @@ def _sale() -> dict[str, object]:
     stalls, gallery = new_type(event=event, name="Stalls"), new_type(event=event, name="Gallery")
     order = buy(stalls, 2, quantities={stalls.pk: 2, gallery.pk: 1}, buyer_name="Zoë O’Hara")
     drain()
-    few = new_type(capacity=2, event__title="Ein sehr langer Titel: Donaudampfschifffahrtsmusik")
-    waiting = buy(few, 2)
     return {
         "slug": event.slug,
         "event_id": event.pk,
         "order_id": order.id,
         "secret": order.secret,
-        "waiting_secret": waiting.secret,
         "done_id": buried.bury(buried.email_of(order)),
     }
+
+
+def _waiting() -> dict[str, object]:
+    few = new_type(capacity=2, event__title="Ein sehr langer Titel: Donaudampfschifffahrtsmusik")
+    order = buy(few, 2)
+    return {"waiting_id": order.id, "waiting_secret": order.secret}
 
 
 def _dead_jobs() -> dict[str, object]:
@@ -184,7 +196,7 @@ def _begun_two_days_ago(order: PlacedOrder) -> None:
 @pytest.mark.parametrize("shot", PAGES, ids=lambda shot: shot.name)
 def test_the_page_fits_a_telephone(world: World, shot: Shot) -> None:
     reader = world.people[shot.who]
-    for width in (WIDE, NARROW):
+    for width in WIDTHS:
         reader.window.resize(width)
         assert reader.go(shot.path.format(**world.names)) == shot.status
         shot.first(reader)

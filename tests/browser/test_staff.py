@@ -1,6 +1,9 @@
 """Staff before a real browser: the way in, the pages of selling, and what is not for them."""
 
+from jobs.testing import drain
+from orders.models import Order
 from tests.people import box_office, buy, new_event, new_type, stranger
+from tickets.models import Delivery, DeliveryState
 
 from .conftest import LogIn
 from .people import Visitor, employee
@@ -48,6 +51,32 @@ def test_an_event_is_put_on_sale_by_keys_alone(log_in: LogIn) -> None:
     office.tab_to('button "Run"')
     office.key("Enter")
     office.sees("Matinee was put on sale.")
+
+
+def test_tickets_are_emailed_once_more_from_the_page_of_the_order(log_in: LogIn) -> None:
+    order = buy(new_type())
+    drain()
+    office = log_in(box_office())
+    office.go(f"/admin/orders/order/{order.id}/change/")
+    office.press("Resend the email")
+    office.sees("The tickets will be emailed to buyer@example.org once more.")
+    drain()
+    assert Delivery.objects.filter(order_id=order.id, state=DeliveryState.SENT).count() == 2
+
+
+def test_a_refund_asks_first_and_wants_a_reason(log_in: LogIn) -> None:
+    order = buy(new_type())
+    drain()
+    office = log_in(box_office())
+    office.go(f"/admin/orders/order/{order.id}/change/")
+    office.follow("Refund…")
+    office.press("Refund €42.50")
+    office.sees("This field is required.")
+    assert Order.objects.get(pk=order.id).is_placed
+    office.fill("Reason:", "the show moved")
+    office.press("Refund €42.50")
+    office.sees("Refunded.", "the show moved")
+    assert not {"Resend the email", "Render again"} & set(office.buttons())
 
 
 def test_the_watch_sees_a_breach_of_the_content_policy(visitor: Visitor) -> None:

@@ -5,7 +5,7 @@ Counted in this worker's memory: a success costs nothing, and each worker finds 
 
 import logging
 import threading
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 
 from . import holds, metrics
@@ -20,24 +20,24 @@ class Breaker:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._in_a_row: Counter[str] = Counter()
+        self._in_a_row: defaultdict[str, set[int]] = defaultdict(set)
 
     def succeeded(self, slot: Slot) -> None:
         """A run did what it should: its kind is let go where it was held."""
         name = slot.kind.name
         with self._lock:
-            failed = self._in_a_row.pop(name, 0)
+            failed = self._in_a_row.pop(name, set())
         if failed or slot.probe:
             self._try(lambda: self._release(name))
 
     def failed(self, slot: Slot) -> None:
-        """A run failed: after enough of them in a row its kind is held."""
+        """A run failed: after enough jobs in a row the kind is held, never after one alone."""
         name, limit = slot.kind.name, slot.kind.policy.hold_after
         if not limit:
             return
         with self._lock:
-            self._in_a_row[name] += 1
-            trips = slot.probe or self._in_a_row[name] >= limit
+            self._in_a_row[name].add(slot.outbox_id)
+            trips = slot.probe or len(self._in_a_row[name]) >= limit
             if trips:
                 del self._in_a_row[name]
         if trips:

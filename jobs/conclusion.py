@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import psycopg
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from . import events, rows
+from .errors import storable
 from .job import Fields, Job, MalformedJob, parse_kind
 from .models import What
 from .policy import Bury, Retry, Verdict, Wait
@@ -27,6 +29,9 @@ class Decide(Protocol):
     def __call__(self, *, attempts: int, age: float) -> Verdict: ...
 
 
+PUT_BACK = 5.0
+"""Seconds at most before a row of a held kind is due again: an older relay knows no holds, and
+would publish it at once, and again."""
 RAW_LIMIT = 4096
 """Bytes kept of each name and value of a refused entry, and twice as many parts at most."""
 
@@ -138,7 +143,7 @@ def put_back(outbox_id: int, entry_id: str) -> None:
     """T6: the kind is held; the row waits in the outbox, as it was."""
     with _locked(outbox_id, entry_id) as (cursor, row):
         if row is not None:
-            _make_due(cursor, row, 0.0)
+            _make_due(cursor, row, min(PUT_BACK, settings.JOBS["HOLD_MIN"]))
 
 
 def wait_for_build(outbox_id: int, entry_id: str, delay: float, limit: float) -> bool:
@@ -168,6 +173,7 @@ def mark_dead(outbox_id: int, entry_id: str, reason: str, failure: Failure) -> D
 
 def refuse(entry_id: str, fields: Fields, reason: str, worker: str) -> None:
     """Keep an entry that no outbox row stands behind, with its raw bytes. Twice is once."""
+    reason = storable(reason)
     raw = [part[:RAW_LIMIT] for pair in fields for part in pair][: 2 * RAW_LIMIT]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -217,6 +223,8 @@ def _mark_dead(
     cursor: CursorWrapper, row: _Row, reason: str, failure: Failure, attempts: int | None = None
 ) -> Dead:
     attempts = row.attempts if attempts is None else attempts
+    # Whatever a handler gave as its reason: a NUL in it would keep the job undecided for ever.
+    reason = storable(reason)
     cursor.execute(
         """
         UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL, starts = 0, attempts = %s,

@@ -67,8 +67,9 @@ def make_job(
             if twice_is_fine:
                 replay.consent(OutboxRow.objects.filter(pk=made))
             events.note(made, What.CORRECTED, deed.by, f"made of the entry {entry.entry_id}")
-            entry.settled_at, entry.outbox_id, entry.letter_id = Now(), made, ""
-            entry.save(update_fields=["settled_at", "outbox_id", "letter_id"])
+            entry.settled_at, entry.settled_by = Now(), deed.by
+            entry.outbox_id, entry.letter_id = made, ""
+            entry.save(update_fields=["settled_at", "settled_by", "outbox_id", "letter_id"])
             deed.note(1, None)
             return Taken([made], letters)
     return Taken()

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from . import conclusion, dead_rows, metrics, rows
 from .conclusion import Dead, Failure
-from .errors import error_line
+from .errors import error_line, storable
 from .failpoint import failpoint
 from .job import MalformedJob, parse_outbox_id
 from .stream import Entry, Letters
@@ -56,7 +56,7 @@ def post(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> None:
     """Add the letter of what was just marked dead. Raises nothing."""
     failpoint("dead_letters.marked")
     logger.error(
-        "buried: %s: %s", dead.reason, failure.error,
+        "buried: %s: %s", storable(dead.reason), failure.error,
         extra={"action": "buried", "entry_id": entry.id, "attempts": dead.attempts},
     )  # fmt: skip
     metrics.JOBS_BURIED.inc()
@@ -125,17 +125,21 @@ def _numbers_agree(letters: Letters) -> bool:
 
 def _match(letters: Letters) -> int:
     there: dict[str, str] = {}
+    twice: set[str] = set()
     wrong: list[str] = []
     for letter, key in letters.read():
         if key in there:
-            wrong.append(letter)
-        else:
-            there[key] = letter
+            # The older one: its job was replayed since, and has died again.
+            wrong.append(there[key])
+            twice.add(key)
+        there[key] = letter
     dead = dead_rows.newest(settings.JOBS["DEAD_MAXLEN"])
     wrong += [letter for key, letter in there.items() if key not in dead]
     # The oldest first: MAXLEN cuts off what was added first.
     missing = [key for key in reversed(dead) if key not in there and dead[key]]
     added = sum(_add_again(letters, key) for key in missing)
+    for key in twice & dead.keys():
+        dead_rows.note_letter(key, there[key], again=True)
     letters.remove(wrong)
     if added or wrong:
         logger.warning("jobs:dead: %d letters added, %d removed", added, len(wrong))

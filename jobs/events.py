@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from django.db import connection
 
 from .correlation import request_id
+from .errors import storable
 from .models import What
+
+NOTE_LIMIT = 8_192
+"""Bytes of a note: the arguments that a correction replaced are kept whole."""
 
 
 def note(outbox_id: int, what: What, by: str, text: str = "") -> None:
@@ -23,5 +27,5 @@ def note_all(
             INSERT INTO jobs_event (outbox_id, what, by, note, request_id, batch_id, at)
             SELECT job, %s, %s, %s, %s, %s, clock_timestamp() FROM unnest(%s::bigint[]) AS job
             """,
-            [what, by, text, request_id(), batch, list(outbox_ids)],
+            [what, by, storable(text, NOTE_LIMIT), request_id(), batch, list(outbox_ids)],
         )

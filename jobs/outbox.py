@@ -144,7 +144,11 @@ def lock_due(limit: int, held: Sequence[str] = ()) -> list[DueRow]:
 
 
 def lock_probe(kind: str) -> list[DueRow]:
-    """One due row of `kind`, locked, unless one of it is out already."""
+    """One due row of `kind`, locked, unless one of it is out already.
+
+    One that has not failed yet, where there is one: those that fail for their own reasons would
+    else be tried again and again before the others.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -153,7 +157,7 @@ def lock_probe(kind: str) -> list[DueRow]:
                 AND kind = %(kind)s AND NOT EXISTS (
                     SELECT FROM jobs_outbox
                     WHERE kind = %(kind)s AND relayed_at IS NOT NULL AND dead_at IS NULL)
-            ORDER BY available_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
+            ORDER BY last_error <> '', available_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
             """,
             {"kind": kind},
         )

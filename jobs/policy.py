@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 HOUR = 3600.0
+LEAST_WAIT = 1.0
+"""Seconds: a wait that counts no attempt must not be a loop."""
 
 
 class GiveUp(Exception):
@@ -17,13 +19,15 @@ class GiveUp(Exception):
 class TryLater(Exception):
     """Raised by a handler: not the job's fault, try again in `delay` seconds; no attempt counted.
 
-    Past the policy's deadline the job is dead all the same.
+    Past the policy's deadline the job is dead all the same. `of_provider`: other jobs of the kind
+    would meet the same, so that it counts towards holding the kind.
     """
 
-    def __init__(self, delay: float, reason: str) -> None:
+    def __init__(self, delay: float, reason: str, *, of_provider: bool = True) -> None:
         super().__init__(reason)
         self.delay = delay
         self.reason = reason
+        self.of_provider = of_provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ class Policy:
         if (delay := self.wait_of(error)) is not None:
             if age + delay > self.deadline:
                 return Bury(f"still not possible {self.deadline:g} s after it was due")
-            return Wait(delay)
+            # Never sooner than was asked, and not all at once.
+            return Wait(delay * (1 + chance / 2))
         if attempts + 1 >= self.attempts:
             return Bury(f"failed {attempts + 1} times")
         shortest, longest = self.delay(attempts)
@@ -111,11 +116,19 @@ class Policy:
         return isinstance(error, (GiveUp, *self.final))
 
     def wait_of(self, error: BaseException) -> float | None:
-        """For how long the error asks to wait; None: it does not."""
+        """For how long the error asks to wait, LEAST_WAIT at least; None: it does not."""
         if isinstance(error, TryLater):
-            return max(0.0, error.delay)
-        asked = self.retry_after(error) if self.retry_after else None
-        return None if asked is None else max(0.0, asked)
+            return max(LEAST_WAIT, error.delay)
+        try:
+            asked = self.retry_after(error) if self.retry_after else None
+        except Exception:
+            # What a provider sends can be anything; the failure then counts as any other.
+            return None
+        return None if asked is None else max(LEAST_WAIT, asked)
+
+    def burdens_kind(self, error: BaseException) -> bool:
+        """Whether other jobs of the kind would fail as well, as far as the error tells."""
+        return not self.gives_up(error) and getattr(error, "of_provider", True)
 
     def delay(self, attempts: int) -> tuple[float, float]:
         """The shortest and longest delay after the failure that follows `attempts` others."""

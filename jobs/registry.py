@@ -16,7 +16,7 @@ class UnknownKind(LookupError):
 
 
 type Foresee[A] = Callable[[Sequence[A]], Sequence[Prognosis]]
-type Consent[A] = Callable[[A], None]
+type Consent[A] = Callable[[Sequence[A]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,8 @@ class Kind[A]:
     """One registered kind.
 
     `subject`: what its jobs are about, a template over their arguments. `foresee`: what replays
-    of jobs with these arguments would do. `consent`: called in the transaction of a replay that
-    may do something twice and that a person asked for all the same.
+    of jobs with these arguments would do. `consent`: called, once for all of them, in the
+    transaction of a replay that may do something twice and that a person asked for all the same.
     """
 
     name: str

@@ -124,8 +124,8 @@ class Relay:
         # First: what fails here must not keep the relay from publishing.
         self._reconcile_at = time.monotonic() + settings.JOBS["RECONCILE"]
         reconcile(self._stream)
-        dead_letters.reconcile(self._letters)
         holds.forget_over()
+        dead_letters.reconcile(self._letters)
 
     def _say_alive(self) -> None:
         now = time.monotonic()

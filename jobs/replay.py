@@ -5,9 +5,11 @@ Their letters are taken from `jobs:dead` after the commit; reconcile finds one t
 """
 
 import enum
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -15,8 +17,11 @@ from django.db.models.functions import Now
 
 from . import events, foresight, outbox
 from .correlation import request_id
+from .errors import storable
 from .failpoint import failpoint
+from .foresight import Asked
 from .models import OutboxRow, ProcessedJob, RefusedEntry, ReplayBatch, What
+from .prognosis import Effect
 from .registry import kind_named
 
 MAKE_DUE = """
@@ -88,7 +93,9 @@ def discard(keys: Sequence[int], seen: datetime, deed: Deed, reason: str) -> Tak
         events.note_all(ids, What.DISCARDED, deed.by, reason)
         refused = lock_refused([-key for key in keys if key < 0], seen)
         settled = [entry.pk for entry in refused]
-        RefusedEntry.objects.filter(pk__in=settled).update(settled_at=Now(), letter_id="")
+        RefusedEntry.objects.filter(pk__in=settled).update(
+            settled_at=Now(), settled_by=deed.by, settled_reason=storable(reason), letter_id=""
+        )
         taken = ids + [-key for key in settled]
         if taken:
             deed.note(len(taken), None)
@@ -130,11 +137,21 @@ def _batch(number: int, by: str) -> int:
 
 
 def consent(rows: Iterable[OutboxRow]) -> None:
-    """In the caller's transaction: the person was told that these may happen twice."""
-    for row in rows:
-        told = kind_named(row.kind).consent
+    """In the caller's transaction: the person was told that some of these may happen twice.
+
+    Only for those that may, as it is now: what is safe must stay as it is.
+    """
+    by_id = {row.pk: row for row in rows}
+    found = foresight.foresee([Asked(row.pk, row.kind, row.args) for row in by_id.values()])
+    args: defaultdict[str, list[Any]] = defaultdict(list)
+    for pk, prognosis in found.items():
+        if prognosis.effect is Effect.MAY_REPEAT:
+            row = by_id[pk]
+            args[row.kind].append(foresight.parsed(row.kind, row.args).args)
+    for kind, of_kind in args.items():
+        told = kind_named(kind).consent
         if told is not None:
-            told(foresight.parsed(row.kind, row.args).args)
+            told(of_kind)
 
 
 class Instead(enum.Enum):

@@ -24,6 +24,7 @@ class Run:
         self._started = time.monotonic()
         self._inside = False
         self.committed = False
+        self.did_nothing = False
         self.lost: Exception | None = None
 
     def handle(self) -> None:
@@ -69,6 +70,7 @@ class Run:
         if not self._inside:
             raise RuntimeError("nothing_to_do() belongs inside effects()")
         conclusion.note_nothing_to_do(self._job.outbox_id)
+        self.did_nothing = True
 
     def compute[**P, R](self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run CPU work in the pool, bounded by the kind's timeout; see `Pool.compute`."""

@@ -87,9 +87,23 @@ class Runner:
         except BaseException as error:
             slot.error = error_line(error)
             slot.fatal = error if outage.is_refusal(error) else None
-            if not outage.is_outage(error) and not slot.fatal and not slot.cuts:
-                logger.exception("job not decided", extra=_about(slot))
+            if outage.is_outage(error) or slot.fatal:
+                return Outcome.UNDECIDED
+            return self._undecidable(error, slot)
+
+    def _undecidable(self, error: BaseException, slot: Slot) -> Outcome:
+        # A fault of ours in deciding: the handler must not be run again for ever because of it.
+        if not slot.cuts:
+            logger.error("job not decided", extra=_about(slot), exc_info=error)
+        if slot.cuts < CUTS_LIMIT:
             return Outcome.UNDECIDED
+        failure = Failure(slot.error, traceback_text(error), self._worker)
+        try:
+            reason = "its outcome could not be decided"
+            dead_letters.bury(self._letters, slot.entry, slot.outbox_id, reason, failure)
+        except Exception:
+            return Outcome.UNDECIDED
+        return Outcome.BURIED
 
     def _note_start(self, slot: Slot) -> bool:
         if slot.suspect and not slot.start_noted:
@@ -117,7 +131,8 @@ class Runner:
         if run.committed:
             if error is not None:
                 logger.warning("raised after its commit: %s", error_line(error), extra=_about(slot))
-            self._breaker.succeeded(slot)
+            if not run.did_nothing:
+                self._breaker.succeeded(slot)
             return Outcome.PROCESSED
         if isinstance(run.lost, conclusion.AlreadyProcessed):
             return Outcome.ALREADY_PROCESSED
@@ -159,7 +174,7 @@ class Runner:
         decide = functools.partial(policy.after_failure, error, chance=random.random())  # noqa: S311
         verdict = conclusion.fail(slot.outbox_id, slot.entry.id, decide, failure)
         failpoint("runner.failure_counted", slot.job.kind)
-        if verdict is not None and not policy.gives_up(error):
+        if verdict is not None and policy.burdens_kind(error):
             self._breaker.failed(slot)
         match verdict:
             case Retry():

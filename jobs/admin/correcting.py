@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.contrib.admin import ModelAdmin
@@ -40,6 +41,7 @@ class Typed:
 
 def view(admin: ModelAdmin[DeadJob], request: HttpRequest, key: int) -> HttpResponse:
     """GET: the form. POST: what a replay with these arguments would do; confirmed: do it."""
+    seen = deeds.now()
     story = story_of(key)
     if story.dead_at is None or not story.correctable:
         return refused(request, key, "there is nothing to correct")
@@ -49,15 +51,16 @@ def view(admin: ModelAdmin[DeadJob], request: HttpRequest, key: int) -> HttpResp
         return page(admin, request, "correct.html", "Choose a kind", story=story, kinds=kinds)
     job = _parsed(typed) if request.method == "POST" else None
     if job is None:
-        return _form(admin, request, story, typed)
+        return _form(admin, request, story, typed, seen)
     if "confirmed" not in request.POST:
-        return _form(admin, request, story, typed, _prognosis(job))
+        return _form(admin, request, story, typed, seen, _prognosis(job))
     return _correct(request, story, job)
 
 
 def _typed(request: HttpRequest, story: Story) -> Typed | None:
     data = request.POST if request.method == "POST" else request.GET
-    kind = data.get("kind", story.kind) if story.key < 0 else story.kind
+    # Chosen only where the entry itself names none: nobody makes another kind of job of it.
+    kind = data.get("kind", "") if story.key < 0 and not story.kind else story.kind
     try:
         names = correction.arguments(kind)
     except UnknownKind:
@@ -80,11 +83,11 @@ def _prognosis(job: Job[Any]) -> Prognosis:
 
 def _form(
     admin: ModelAdmin[DeadJob], request: HttpRequest, story: Story, typed: Typed,
-    prognosis: Prognosis | None = None,
+    seen: datetime, prognosis: Prognosis | None = None,
 ) -> HttpResponse:  # fmt: skip
     return page(
         admin, request, "correct.html", f"Correct {title_of(story)}",
-        story=story, typed=typed, prognosis=prognosis, seen=deeds.now(),
+        story=story, typed=typed, prognosis=prognosis, seen=seen,
         may_repeat=prognosis is not None and prognosis.effect is Effect.MAY_REPEAT,
     )  # fmt: skip
 

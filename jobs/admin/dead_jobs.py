@@ -1,5 +1,6 @@
 """The list "Dead jobs", and the addresses under it."""
 
+import re
 from typing import Any, cast
 
 from django.contrib import admin
@@ -91,7 +92,7 @@ class DeadJobAdmin(admin.ModelAdmin[DeadJob]):
         if not term:
             return queryset, False
         wanted = Q(request_id=term) | Q(subject__in=subjects.find(term))
-        if term.isdecimal() and term.isascii() and int(term) <= BIGINT_MAX:
+        if re.fullmatch(r"[0-9]{1,19}", term) and int(term) <= BIGINT_MAX:
             wanted |= Q(pk=int(term))
         return queryset.filter(wanted), False
 
@@ -149,7 +150,7 @@ class DeadJobAdmin(admin.ModelAdmin[DeadJob]):
 
     def correct_page(self, request: HttpRequest, key: str) -> HttpResponse:
         """A form for its arguments."""
-        self._require(self.has_replay_permission(request))
+        self._require(self.has_view_permission(request) and self.has_replay_permission(request))
         return correcting.view(self, request, one.parse_key(key))
 
     def batch_page(self, request: HttpRequest, batch_id: int) -> HttpResponse:

@@ -1,20 +1,26 @@
 """What a person does, with its line in Django's log, written in the same transaction."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
+from django import forms
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.db.models import Model
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from jobs.correlation import request_id
 from jobs.replay import Deed
 
 NAME_LIMIT = 200
+REASON_LIMIT = 500
+REASON_WANTED = f"Write down why, in {REASON_LIMIT} letters at most."
+LONGEST_SEEN = timedelta(days=365)
+"""A page that was open for longer has not seen what it talks of."""
 
 
 def name_of(user: AbstractBaseUser | AnonymousUser) -> str:
@@ -53,9 +59,23 @@ def now() -> datetime:
 
 
 def seen(data: Any) -> datetime | None:
-    """When the page that sends this form was made; None where it does not say."""
+    """When the page that sends this form was made; None where it says no such time."""
     try:
         moment = parse_datetime(data.get("seen", ""))
-    except ValueError:
+        if moment is None or abs(timezone.now() - moment) > LONGEST_SEEN:
+            return None
+    except (ValueError, TypeError, OverflowError):
         return None
-    return moment if moment is not None and moment.tzinfo is not None else None
+    return moment
+
+
+def reason(data: Any) -> str:
+    """The reason that a person gives; empty where it is none that can be kept."""
+    form = ReasonForm(data)
+    return str(form.cleaned_data["reason"]) if form.is_valid() else ""
+
+
+class ReasonForm(forms.Form):
+    """Why something is discarded."""
+
+    reason = forms.CharField(max_length=REASON_LIMIT)

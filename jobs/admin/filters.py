@@ -27,6 +27,9 @@ class _Counted(SimpleListFilter):
         """The largest groups; one that is chosen already is shown however small it is."""
         found = DeadJob.objects.values_list(self.column).annotate(number=Count("id"))
         groups = list(found.order_by("-number", self.column)[:GROUPS_SHOWN])
+        chosen = self.value()
+        if chosen is not None and "\0" not in chosen and chosen not in dict(groups):
+            groups += list(found.filter(**{self.column: chosen}))
         return [
             (value, f"{value[:LABEL_LENGTH] or '(none)'} ({number})") for value, number in groups
         ]
@@ -34,6 +37,9 @@ class _Counted(SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[DeadJob]) -> QuerySet[DeadJob]:
         """Only that group."""
         value = self.value()
+        # No text in PostgreSQL has one, and asking for it is an error.
+        if value is not None and "\0" in value:
+            return queryset.none()
         return queryset if value is None else queryset.filter(**{self.column: value})
 
 

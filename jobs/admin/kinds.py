@@ -14,6 +14,8 @@ from django.views.decorators.http import require_POST
 from jobs import holds, registry
 from jobs.models import KindHold
 from jobs.registry import Kind
+from jobs.status.books import holds_seen
+from jobs.status.holds import clock, hold_line
 
 from . import deeds
 from .pages import page
@@ -43,11 +45,11 @@ class ResumeForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kind on the page; `kind` None: held, but unknown to this build."""
+    """One kind on the page; `kind` None: unknown to this build. `hold` in words, empty: none."""
 
     name: str
     kind: Kind[Any] | None
-    hold: holds.Hold | None
+    hold: str
 
 
 class KindHoldAdmin(admin.ModelAdmin[KindHold]):
@@ -97,7 +99,7 @@ class KindHoldAdmin(admin.ModelAdmin[KindHold]):
             until = holds.pause(kind, minutes * 60, reason, deeds.name_of(request.user))
             what = f"Paused for {minutes} minutes: {reason}"
             deeds.log(request, what, None, kind, KindHold)
-        messages.success(request, f"{kind} is held until {until:%H:%M} UTC on {until:%d %B}.")
+        messages.success(request, f"{kind} is held until {clock(until)}.")
 
     def _resume(self, request: HttpRequest, kind: str) -> None:
         with transaction.atomic(durable=True):
@@ -121,9 +123,9 @@ class KindHoldAdmin(admin.ModelAdmin[KindHold]):
 
 
 def _rows() -> list[Row]:
-    held = {hold.kind: hold for hold in holds.in_force()}
+    held = {seen.kind: hold_line(seen) for seen in holds_seen()}
     known = {kind.name: kind for kind in registry.all_kinds()}
-    return [Row(name, known.get(name), held.get(name)) for name in sorted(known.keys() | held)]
+    return [Row(name, known.get(name), held.get(name, "")) for name in sorted(known.keys() | held)]
 
 
 def _back() -> HttpResponse:

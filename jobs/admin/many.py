@@ -18,8 +18,8 @@ from jobs.models import DeadJob, OutboxRow, ReplayBatch
 from jobs.prognosis import Effect, Prognosis
 
 from . import deeds
-from .one import REASON_LIMIT
 from .pages import page
+from .story_page import held_in_words
 
 TEXTS_SHOWN = 12
 """Different prognoses on the page that asks; times in them make many of one."""
@@ -27,12 +27,14 @@ TEXTS_SHOWN = 12
 
 @dataclass(frozen=True)
 class Plan:
-    """What a replay of the chosen jobs would do. `left_out`: what cannot be replayed at all."""
+    """What a replay of the chosen jobs would do. `left_out`: what cannot be replayed at
+    all. `held`: what keeps them back all the same."""
 
     safe: list[int]
     twice: list[int]
     left_out: int
     words: Sequence[tuple[str, int]]
+    held: str
 
     def chosen(self, *, twice: bool) -> list[int]:
         """The outbox ids to replay; with those that may happen twice only if that is fine."""
@@ -53,6 +55,7 @@ def _plan(keys: Sequence[int]) -> Plan:
         twice=[pk for pk, one in found.items() if one.effect is Effect.MAY_REPEAT],
         left_out=impossible + refused,
         words=words.most_common(TEXTS_SHOWN),
+        held=held_in_words({one.kind for one in asked}),
     )
 
 
@@ -76,22 +79,27 @@ def replay_view(
         chosen, seen, deed, together=True, twice_is_fine="twice" in request.POST
     )  # fmt: skip
     if taken.batch is None:
-        messages.warning(request, "Nothing was replayed: no such job is dead any more.")
+        messages.warning(request, f"Nothing was replayed: {_why_nothing(chosen)}.")
         return _to_list()
     dead_letters.take_away(taken.letters)
     messages.success(request, f"{len(taken.keys)} jobs are due again, one after the other.")
     return HttpResponseRedirect(reverse("admin:jobs_deadjob_batch", args=[taken.batch]))
 
 
+def _why_nothing(chosen: Sequence[int]) -> str:
+    if OutboxRow.objects.dead().filter(pk__in=chosen).exists():
+        return "somebody is replaying these at this moment, look again"
+    return "no such job is dead any more"
+
+
 def discard_view(
     admin: ModelAdmin[DeadJob], request: HttpRequest, jobs: QuerySet[DeadJob]
 ) -> HttpResponse:
     """Asks, with the number, for the reason; confirmed: discards all of them."""
-    seen, reason = deeds.seen(request.POST), request.POST.get("reason", "").strip()
-    ready = "confirmed" in request.POST and seen is not None
-    if not ready or seen is None or not reason or len(reason) > REASON_LIMIT:
-        if ready:
-            messages.error(request, f"Write down why, in {REASON_LIMIT} letters at most.")
+    seen, reason = deeds.seen(request.POST), deeds.reason(request.POST)
+    if "confirmed" not in request.POST or seen is None or not reason:
+        if "confirmed" in request.POST:
+            messages.error(request, deeds.REASON_WANTED)
         return _ask(admin, request, jobs, "discard_many.html", "Discard dead jobs?", plan=False)
     deed = deeds.deed(request, f"Discarded: {reason}", None, "dead jobs", DeadJob)
     taken = replay.discard(_keys(jobs, seen), seen, deed, reason)
@@ -114,7 +122,7 @@ def _ask(
     return page(
         admin, request, template, title,
         seen=seen, number=len(keys), plan=_plan(keys) if plan else None,
-        across=request.POST.get("select_across") == "1", reason_limit=REASON_LIMIT,
+        across=request.POST.get("select_across") == "1", reason_limit=deeds.REASON_LIMIT,
         selected=request.POST.getlist(ACTION_CHECKBOX_NAME), box=ACTION_CHECKBOX_NAME,
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """The page of one dead job: its story, what a replay would do, the replay, the discard."""
 
+import re
 from datetime import datetime
 
 from django.contrib import messages
@@ -16,23 +17,22 @@ from . import deeds
 from .pages import page
 from .story_page import Story, story_of
 
-REASON_LIMIT = 500
-
 
 def parse_key(text: str) -> int:
     """The key of a dead job out of an address. Raises Http404 for anything else."""
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()) or not 0 < int(digits) <= BIGINT_MAX:
+    if not re.fullmatch(r"-?[0-9]{1,19}", text) or not 0 < abs(int(text)) <= BIGINT_MAX:
         raise Http404
     return int(text)
 
 
 def show(admin: ModelAdmin[DeadJob], request: HttpRequest, key: int) -> HttpResponse:
     """All that is known, and the buttons that this person may press."""
+    # Before the look: what dies after it was not what the person saw.
+    seen = deeds.now()
     story = story_of(key)
     return page(
         admin, request, "dead_job.html", title_of(story),
-        story=story, seen=deeds.now(), reason_limit=REASON_LIMIT,
+        story=story, seen=seen, reason_limit=deeds.REASON_LIMIT,
         may_replay=request.user.has_perm("jobs.replay"),
         may_discard=request.user.has_perm("jobs.discard"),
     )  # fmt: skip
@@ -57,17 +57,24 @@ def replay_view(admin: ModelAdmin[DeadJob], request: HttpRequest, key: int) -> H
         return page(admin, request, "twice.html", "Replay all the same?", story=story, seen=seen)
     deed = deeds.deed(request, "Replayed", key, title_of(story), DeadJob)
     taken = replay.replay([key], seen, deed, twice_is_fine="twice" in request.POST)
-    return done(request, key, seen, taken, "The job is due again: a worker runs it in a moment.")
+    return done(request, key, seen, taken, done_words(story))
+
+
+def done_words(story: Story) -> str:
+    """What happens next, after a replay."""
+    if story.held:
+        return f"The job is due again, and waits: {story.held}."
+    return "The job is due again: a worker runs it in a moment."
 
 
 def discard_view(admin: ModelAdmin[DeadJob], request: HttpRequest, key: int) -> HttpResponse:
     """POST: nobody waits for it any more."""
-    seen, reason = deeds.seen(request.POST), request.POST.get("reason", "").strip()
+    seen = deeds.seen(request.POST)
     if request.method != "POST" or seen is None:
         return back(key)
-    if not reason or len(reason) > REASON_LIMIT:
-        wanted = f"Write down why it is discarded, in {REASON_LIMIT} letters at most."
-        return refused(request, key, wanted)
+    reason = deeds.reason(request.POST)
+    if not reason:
+        return refused(request, key, deeds.REASON_WANTED)
     title = title_of(story_of(key))
     deed = deeds.deed(request, f"Discarded: {reason}", key, title, DeadJob)
     taken = replay.discard([key], seen, deed, reason)

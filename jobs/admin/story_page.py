@@ -1,6 +1,6 @@
 """Everything that is known of one dead job, or of what it has become."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,8 @@ from jobs.foresight import Asked
 from jobs.models import OutboxRow, ProcessedJob, RefusedEntry
 from jobs.prognosis import Effect, Prognosis
 from jobs.registry import UnknownKind, kind_named
+from jobs.status.books import holds_seen
+from jobs.status.holds import hold_line
 from jobs.story import Happening
 from jobs.stream import printable
 from jobs.subjects import About
@@ -26,7 +28,8 @@ NO_ROW = Prognosis(
 class Story:
     """One job for its page. `key` is that of `DeadJob`; `dead_at` None: it is not dead (any more).
 
-    `state`: where it is now. `fields`: what it carries, name and value, made printable.
+    `state`: where it is now. `fields`: what it carries, name and value, made printable. `held`:
+    what keeps its kind back now, in words.
     """
 
     key: int
@@ -44,6 +47,7 @@ class Story:
     fields: Sequence[tuple[str, str]]
     about: About | None
     prognosis: Prognosis | None
+    held: str
     happenings: Sequence[Happening]
 
     @property
@@ -87,7 +91,8 @@ def _of_job(outbox_id: int) -> Story:
         key=outbox_id, kind=done.kind, state="done", dead_at=None, due_at=done.due_at,
         reason="", error="", traceback="", worker=done.worker, attempts=done.attempts,
         deliveries=0, request_id=done.request_id, fields=_shown(done.args),
-        about=_about(done.subject), prognosis=None, happenings=story.story_of_job(outbox_id),
+        about=_about(done.subject), prognosis=None, held="",
+        happenings=story.story_of_job(outbox_id),
     )  # fmt: skip
 
 
@@ -101,7 +106,8 @@ def _of_row(row: OutboxRow) -> Story:
         error=row.last_error, traceback=row.traceback, worker=row.dead_by,
         attempts=row.attempts, deliveries=row.deliveries, request_id=row.request_id,
         fields=_shown(row.args), about=_about(row.subject),
-        prognosis=foresight.foresee([asked])[row.pk] if dead else None, happenings=happenings,
+        prognosis=foresight.foresee([asked])[row.pk] if dead else None,
+        held=held_in_words([row.kind]), happenings=happenings,
     )  # fmt: skip
 
 
@@ -110,16 +116,22 @@ def _of_refused(pk: int) -> Story:
     if entry is None:
         raise Http404
     raw = [printable(bytes(part)) for part in entry.raw]
-    settled = "made into a job" if entry.outbox_id else "discarded"
+    settled = f"made into outbox row {entry.outbox_id}" if entry.outbox_id else "discarded"
+    settled = f"{settled} by {entry.settled_by}: {entry.settled_reason}".removesuffix(": ")
     return Story(
         key=-pk, kind=entry.kind, state=settled if entry.settled_at else "dead",
         dead_at=None if entry.settled_at else entry.refused_at, due_at=entry.refused_at,
         reason=entry.reason, error=entry.reason, traceback="", worker=entry.worker,
         attempts=0, deliveries=entry.deliveries, request_id="",
         fields=list(zip(raw[::2], raw[1::2], strict=True)), about=None,
-        prognosis=None if entry.settled_at else NO_ROW,
+        prognosis=None if entry.settled_at else NO_ROW, held=held_in_words([entry.kind]),
         happenings=story.story_of_job(entry.outbox_id) if entry.outbox_id else [],
     )  # fmt: skip
+
+
+def held_in_words(kinds: Collection[str]) -> str:
+    """What keeps jobs of these kinds back: said before somebody replays them; empty: nothing."""
+    return "; ".join(hold_line(seen) for seen in holds_seen() if seen.kind in kinds)
 
 
 def _shown(args: Any) -> list[tuple[str, str]]:

@@ -4,6 +4,8 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
+import jobs.models.queue
+
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -158,16 +160,23 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="refusedentry",
-            name="worker",
+            name="settled_by",
             field=models.CharField(blank=True, db_default="", max_length=200),
         ),
-        migrations.AddIndex(
+        migrations.AddField(
+            model_name="refusedentry",
+            name="settled_reason",
+            field=models.TextField(blank=True, db_default=""),
+        ),
+        migrations.AlterField(
             model_name="outboxrow",
-            index=models.Index(
-                condition=models.Q(("dead_at__isnull", False), ("discarded_at__isnull", True)),
-                fields=["-dead_at"],
-                name="jobs_outbox_dead",
-            ),
+            name="args",
+            field=models.JSONField(decoder=jobs.models.queue.ArgsDecoder),
+        ),
+        migrations.AddField(
+            model_name="refusedentry",
+            name="worker",
+            field=models.CharField(blank=True, db_default="", max_length=200),
         ),
         migrations.AddField(
             model_name="jobevent",

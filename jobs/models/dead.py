@@ -10,7 +10,7 @@ from jobs.subjects import About
 class RefusedEntry(models.Model):
     """An entry that no outbox row stands behind; `raw` is name, value, name, value …
 
-    `settled_at`: when somebody discarded it or made a job of it, `outbox_id` being that job.
+    `settled_at`: when somebody (`settled_by`) discarded it or made a job of it, `outbox_id`.
     """
 
     entry_id = models.CharField(max_length=42, unique=True)
@@ -22,6 +22,8 @@ class RefusedEntry(models.Model):
     letter_id = models.CharField(max_length=42, db_default="", blank=True)
     refused_at = models.DateTimeField(db_default=Now())
     settled_at = models.DateTimeField(null=True)
+    settled_by = models.CharField(max_length=200, db_default="", blank=True)
+    settled_reason = models.TextField(db_default="", blank=True)
     outbox_id = models.BigIntegerField(null=True)
 
     class Meta:

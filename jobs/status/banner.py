@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from django.db import Error, connection
 
-from jobs import holds
 from jobs.errors import error_line
 from jobs.models import KindHold
 
-from .books import alive_within
+from .books import alive_within, holds_seen
+from .holds import hold_line
 from .queue import LATE_AFTER
 from .screen import span
 
@@ -58,12 +58,5 @@ def _alerts() -> Iterator[Alert]:
     if dead:
         noun = "dead job waits" if dead == 1 else "dead jobs wait"
         yield Alert(f"{dead} {noun} for somebody.", "admin:jobs_deadjob_changelist")
-    for hold in holds.in_force():
-        yield Alert(_of_hold(hold), "admin:jobs_kindhold_changelist")
-
-
-def _of_hold(hold: holds.Hold) -> str:
-    if hold.by != KindHold.BREAKER:
-        return f"{hold.kind} is paused until {hold.until:%H:%M} UTC by {hold.by}: {hold.reason}"
-    how = "is tried one job at a time" if hold.probing else f"is held until {hold.until:%H:%M} UTC"
-    return f"{hold.kind} {how}, since its jobs failed one after the other: {hold.reason[:200]}"
+    for seen in holds_seen():
+        yield Alert(hold_line(seen), "admin:jobs_kindhold_changelist")

@@ -1,6 +1,7 @@
 """The admin's pages of dead jobs: what they say, and what their buttons do."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -45,7 +46,7 @@ def consented(kind: Register) -> list[int]:
     @kind(
         "twice",
         foresee=lambda args: [Prognosis(Effect.MAY_REPEAT, "may send twice") for _ in args],
-        consent=lambda args: agreed.append(args.order_id),
+        consent=lambda many: agreed.extend(args.order_id for args in many),
     )
     def twice(job: Job[Args]) -> None: ...
 
@@ -398,7 +399,9 @@ def test_seeing_replaying_and_discarding_are_three_permissions(bury: Bury) -> No
 def test_nothing_is_changed_by_get_or_without_the_token(browser: Client, bury: Bury) -> None:
     row = bury()
     for what in ("replay", "discard"):
-        browser.get(reverse(f"admin:jobs_deadjob_{what}", args=[row]), {"seen": timezone.now().isoformat()})
+        browser.get(
+            reverse(f"admin:jobs_deadjob_{what}", args=[row]), {"seen": timezone.now().isoformat()}
+        )
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = browser.cookies
     assert post(strict, row, "replay").status_code == 403
@@ -461,7 +464,7 @@ def test_the_banner_says_what_is_wrong_on_every_page(browser: Client, bury: Bury
         assert "No relay is at work" in page
         assert "1 dead job waits" in page
         assert "The oldest job has been due for 5 min" in page
-        assert "example is held until" in page
+        assert "held example until" in page
     assert "No worker" not in text(Client().get("/admin/login/")), "not for strangers"
 
 
@@ -474,3 +477,98 @@ def test_an_action_is_not_logged_where_it_changed_nothing(browser: Client, bury:
     assert OutboxRow.objects.dead().count() == 1
     assert not LogEntry.objects.exists()
     assert DeadJob.objects.count() == 1
+
+
+def test_what_a_browser_cannot_send_is_answered_in_words(browser: Client, bury: Bury) -> None:
+    row = bury()
+    assert "Write down why" in text(post(browser, row, "discard", reason="a\0b"))
+    for seen in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-13-01", "\0"):
+        assert post(browser, row, "replay", seen=seen).status_code == 200
+        answer = choose(browser, "replay_many", confirmed="1", seen=seen)
+        assert "Replay 1 dead job" in text(answer), "asked again"
+    for query in ("kind=%00", "same_error=%00", "error_class=%00", "q=" + "9" * 5000, "p=x", "e=1"):
+        assert browser.get(f"{LIST}?{query}", follow=True).status_code == 200, query
+    assert browser.get(f"{LIST}{'9' * 5000}/change/").status_code == 404
+    assert OutboxRow.objects.dead().count() == 1
+
+
+def test_a_row_with_a_number_too_long_for_python_breaks_no_page(
+    browser: Client, bury: Bury, letters: Letters, redis: Any, settings: Any
+) -> None:
+    long, other = bury(), bury()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE jobs_outbox SET args = jsonb_build_object('order_id', %s::numeric)"
+            " WHERE id = %s",
+            ["9" * 5000, long],
+        )
+    assert "does not parse" in text(browser.get(page_of(long)))
+    assert "Replay 1 dead job" in text(choose(browser, "replay_many"))
+    redis.flushall()
+    settings.JOBS = {**settings.JOBS, "RECONCILE_AFTER": 0.0}
+    dead_letters.Looked.at = float("-inf")
+    assert dead_letters.reconcile(letters) == 2
+    assert {int(fields[b"row"]) for _, fields in redis.xrange("jobs:dead")} == {long, other}
+
+
+def test_a_chosen_group_is_shown_however_small_it_is(browser: Client, bury: Bury) -> None:
+    letters = "abcdefghijklmnopq"
+    for letter in letters:
+        bury(error=f"{letter.upper()}Error: x")
+    page = text(browser.get(LIST, {"error_class": "QError"}))
+    assert "QError (1)" in page
+    assert "1 dead job" in page
+
+
+def test_a_discarded_entry_says_by_whom_and_why(browser: Client, letters: Letters) -> None:
+    key = refused(letters, (b"x", b"y"))
+    post(browser, key, "discard", reason="somebody's test")
+    assert "discarded by carla: somebody&#x27;s test" in text(browser.get(page_of(key)))
+
+
+def test_a_held_kind_is_named_before_a_replay(browser: Client, bury: Bury) -> None:
+    row = bury()
+    holds.pause("example", 60, "the provider is down", "ann@desk")
+    assert "But not yet: held example until" in text(browser.get(page_of(row)))
+    assert "They will wait: held example until" in text(choose(browser, "replay_many"))
+    assert "due again, and waits: held example" in text(post(browser, row, "replay"))
+
+
+def test_a_kind_that_is_readable_is_not_exchanged_for_another(
+    browser: Client, letters: Letters
+) -> None:
+    key = refused(letters, (b"kind", b"example"), (b"order_id", b"x"))
+    address = reverse("admin:jobs_deadjob_correct", args=[key])
+    form = {"kind": "twice", "arg-order_id": "7", "seen": timezone.now().isoformat()}
+    browser.post(address, {**form, "confirmed": "1"})
+    assert OutboxRow.objects.get().kind == "example"
+
+
+def replay_in_a_thread(browser: Client, seen: str) -> Answer:
+    """Replay all, over a connection that ends with it."""
+    try:
+        return choose(browser, "replay_many", confirmed="1", seen=seen)
+    finally:
+        connection.close()
+
+
+def test_what_somebody_replays_this_moment_is_said_so(
+    browser: Client, bury: Bury, letters: Letters
+) -> None:
+    row = bury()
+    seen = timezone.now().isoformat()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM jobs_outbox WHERE id = %s FOR UPDATE", [row])
+        with ThreadPoolExecutor() as threads:
+            page = threads.submit(replay_in_a_thread, browser, seen).result()
+    assert "somebody is replaying these at this moment" in text(page)
+
+
+def test_a_chosen_job_that_is_safe_is_not_consented_for(
+    browser: Client, bury: Bury, consented: list[int]
+) -> None:
+    rows = [bury(order_id=1), bury("twice", order_id=2), bury("twice", order_id=3)]
+    seen = timezone.now().isoformat()
+    choose(browser, "replay_many", *rows, confirmed="1", twice="1", seen=seen)
+    assert consented == [2, 3]
+    assert OutboxRow.objects.live().count() == 3

@@ -111,9 +111,11 @@ def test_a_refused_entry_keeps_its_letter(letters: Letters, redis: Any) -> None:
 
 def test_a_letter_that_stands_there_twice_is_removed_once(letters: Letters, redis: Any) -> None:
     rows = buried(letters, 2)
-    redis.xadd("jobs:dead", redis.xrange("jobs:dead")[0][1])
+    newer = redis.xadd("jobs:dead", redis.xrange("jobs:dead")[0][1])
     assert dead_letters.reconcile(letters) == 1
-    assert on_the_list(redis) == rows
+    assert sorted(on_the_list(redis)) == rows
+    assert redis.xrevrange("jobs:dead")[0][0] == newer, "what its job last died of"
+    assert OutboxRow.objects.get(pk=rows[0]).letter_id == newer.decode()
 
 
 def test_equal_numbers_of_wrong_letters_are_found_all_the_same(

@@ -262,7 +262,12 @@ def test_rows_of_a_held_kind_are_held_and_in_no_other_state(redis: redis_client.
 
 @pytest.mark.parametrize(
     ("by", "left", "held"),
-    [(KindHold.BREAKER, 60, 1), (KindHold.BREAKER, -60, 1), ("ann@desk", 60, 1), ("ann@desk", -60, 0)],
+    [
+        (KindHold.BREAKER, 60, 1),
+        (KindHold.BREAKER, -60, 1),
+        ("ann@desk", 60, 1),
+        ("ann@desk", -60, 0),
+    ],
 )
 def test_a_breakers_hold_that_is_over_still_keeps_rows_back_and_a_persons_does_not(
     by: str, left: float, held: int

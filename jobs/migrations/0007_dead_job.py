@@ -19,5 +19,5 @@ FROM (
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0005_dead_letters")]
+    dependencies = [("jobs", "0006_dead_index")]
     operations = [migrations.RunSQL(DEAD_JOB, "DROP VIEW jobs_dead_job")]

@@ -57,7 +57,8 @@ def kind() -> Iterator[Register]:
         name: str, *, policy: Policy | None = None, **more: Any
     ) -> Callable[[Handler], Handler]:
         made.append(name)
-        return registry.handler(name, policy=policy, **more)
+        # Without chance: now and then a retry would be due before the test has looked.
+        return registry.handler(name, policy=policy or Policy(jitter=0), **more)
 
     yield register
     for name in made:

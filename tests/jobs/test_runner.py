@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import pytest
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, connection, transaction
+from django.utils import timezone
 
 from jobs.conclusion import AlreadyProcessed
 from jobs.job import Job
-from jobs.models import OutboxRow, ProcessedJob, RefusedEntry
+from jobs.models import JobEvent, OutboxRow, ProcessedJob, RefusedEntry, What
 from jobs.outbox import DueRow, enqueue, lock_due, mark_relayed
+from jobs.policy import GiveUp, Policy, TryLater
 from jobs.pool import Pool
 from jobs.registry import kind_named, parse_entry
-from jobs.runner import Outcome, Runner
+from jobs.runner import CUTS_LIMIT, Outcome, Runner
 from jobs.slot import Slot
 from jobs.stream import Entry, Letters
 from jobs.testing import drain
@@ -290,3 +292,68 @@ def test_no_address_of_a_person_is_kept_with_an_error(kind: Register) -> None:
     error = OutboxRow.objects.get().last_error
     assert "ada" not in error
     assert "secret" not in error
+
+
+@pytest.mark.parametrize("reason", ["by <buyer@example.org>", "\0", "\ud800", "x" * 100_000])
+def test_what_gives_up_is_dead_at_once_whatever_its_reason(kind: Register, reason: str) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        raise GiveUp(reason)
+
+    put()
+    assert drain() == [Outcome.BURIED]
+    found = OutboxRow.objects.get()
+    told = [found.dead_reason, found.last_error, *JobEvent.objects.values_list("note", flat=True)]
+    assert found.attempts == 1
+    assert all(len(text.encode()) <= 2048 and "buyer" not in text for text in told)
+
+
+def test_what_is_to_be_tried_later_counts_no_attempt(kind: Register) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        raise TryLater(30, "the provider is away")
+
+    put()
+    assert drain() == [Outcome.LATER]
+    found = OutboxRow.objects.get()
+    assert (found.attempts, found.starts, found.entry_id) == (0, 0, None)
+    assert 29 < (found.available_at - timezone.now()).total_seconds() <= 45
+    [event] = JobEvent.objects.all()
+    assert (event.what, event.by) == (What.LATER, "test")
+
+
+def test_a_provider_that_asks_for_nonsense_is_a_failure_like_any_other(kind: Register) -> None:
+    def asked(error: BaseException) -> float:
+        raise ValueError("Wed, 21 Oct 2015 07:28:00 GMT")
+
+    @kind("example", policy=Policy(retry_after=asked, jitter=0))
+    def example(job: Job[Args]) -> None:
+        raise OSError("429")
+
+    put()
+    assert drain() == [Outcome.RETRY]
+    assert OutboxRow.objects.get().attempts == 1
+
+
+def test_a_job_whose_outcome_cannot_be_decided_is_dead_in_the_end(
+    kind: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @kind("example")
+    def example(job: Job[Args]) -> None:
+        raise ValueError("boom")
+
+    def undecidable(*args: object) -> None:
+        raise LookupError("a fault of ours")
+
+    monkeypatch.setattr("jobs.conclusion.fail", undecidable)
+    row = put()
+    with transaction.atomic():
+        [due] = lock_due(1)
+        mark_relayed({row: "1-1"})
+    fields = [(name.encode(), value.encode()) for name, value in due.fields().items()]
+    slot = Slot(Entry("1-1", fields), parse_entry(fields), kind_named("example"))
+    runner = Runner("test", Pool(0), Letters(settings.REDIS_URL))
+    assert runner.run(slot) == Outcome.UNDECIDED
+    slot.cuts = CUTS_LIMIT
+    assert runner.run(slot) == Outcome.BURIED
+    assert "a fault of ours" in OutboxRow.objects.get().last_error

@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from . import events
 from .correlation import request_id, trace
 from .failpoint import failpoint
 from .job import ENVELOPE, MalformedJob, encode_job
-from .models import Lane, OutboxRow, What
-from .registry import kind_named, parse_entry
+from .models import OutboxRow, What
+from .registry import Kind, Lane, kind_named, parse_entry
 
 CHANNEL = "jobs_outbox"
 ARGS_LIMIT = 1024
@@ -64,17 +65,17 @@ def _parsed(text: str) -> dict[str, int | str]:
     return args
 
 
-def enqueue(kind: str, *, lane: str = Lane.TICKETS, **args: int | str) -> int:
+def enqueue(kind: str, **args: int | str) -> int:
     """Write one outbox row in the caller's transaction and return its id.
 
     Raises UnknownKind, TypeError for arguments that are not the kind's, NotEnqueuable for ones an
     entry cannot carry, and TransactionManagementError outside of a transaction: a job stands or
     falls with its cause.
     """
-    return put(kind, args, lane)
+    return put(kind, args)
 
 
-def put(kind: str, args: Mapping[str, int | str], lane: str = Lane.TICKETS) -> int:
+def put(kind: str, args: Mapping[str, int | str]) -> int:
     """`enqueue()` for arguments that are a mapping."""
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError(
@@ -83,12 +84,12 @@ def put(kind: str, args: Mapping[str, int | str], lane: str = Lane.TICKETS) -> i
     known = kind_named(kind)
     checked = known.checked_args(args)
     _refuse_unencodable(kind, checked)
-    row = _insert(kind, checked, known.subject_of(checked), lane)
+    row = _insert(known, checked)
     wake_relay_on_commit()
     return row
 
 
-def _insert(kind: str, args: Mapping[str, int | str], subject: str, lane: str) -> int:
+def _insert(kind: Kind[Any], args: Mapping[str, int | str]) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -96,7 +97,14 @@ def _insert(kind: str, args: Mapping[str, int | str], subject: str, lane: str) -
                 last_error, dead_reason, traceback, dead_by)
             VALUES (%s, %s, %s, %s, %s, %s, '', '', '', '') RETURNING id
             """,
-            [kind, json.dumps(args), subject, lane, request_id(), trace()],
+            [
+                kind.name,
+                json.dumps(args),
+                kind.subject_of(args),
+                kind.lane,
+                request_id(),
+                trace(),
+            ],
         )
         return int(cursor.fetchone()[0])
 
@@ -125,22 +133,56 @@ def _wake_relay() -> None:
         cursor.execute(f"NOTIFY {CHANNEL}")
 
 
-def lock_due(limit: int, held: Sequence[str] = ()) -> list[DueRow]:
-    """Up to `limit` due live rows in order of `(available_at, id)`, locked; others' are skipped.
+def lock_due(limit: int, held: Sequence[str] = (), lane: Lane = Lane.TICKETS) -> list[DueRow]:
+    """Up to `limit` due live rows of `lane` in order of `(available_at, id)`, locked.
 
-    Rows of the kinds `held` are left where they are.
+    Those that others hold are skipped, those of the kinds `held` are left where they are.
     """
     with connection.cursor() as cursor:
         cursor.execute(
             """
             SELECT id, kind, args::text, request_id, trace FROM jobs_outbox
             WHERE relayed_at IS NULL AND dead_at IS NULL AND available_at <= statement_timestamp()
-                AND kind <> ALL(%s)
+                AND lane = %s AND kind <> ALL(%s)
             ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED
             """,
-            [list(held), limit],
+            [lane, list(held), limit],
         )
         return [DueRow(*row) for row in cursor.fetchall()]
+
+
+def bulk_room() -> int:
+    """How many rows of the lane `bulk` may be published now (design §7).
+
+    None while a ticket is late: due for BULK_LATE seconds and not done. Else so few that a ticket
+    waits behind BULK_OUT of them at most.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT count(*) FILTER (WHERE lane = %(bulk)s AND relayed_at IS NOT NULL),
+                count(*) FILTER (WHERE lane <> %(bulk)s
+                    AND available_at < statement_timestamp() - make_interval(secs => %(late)s))
+            FROM jobs_outbox WHERE dead_at IS NULL
+            """,
+            {"bulk": Lane.BULK, "late": settings.JOBS["BULK_LATE"]},
+        )
+        out, late = cursor.fetchone()
+    return 0 if late else max(0, settings.JOBS["BULK_OUT"] - int(out))
+
+
+def bulk_is_due(held: Sequence[str]) -> bool:
+    """Whether a row of the lane `bulk` waits for room."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT EXISTS (SELECT FROM jobs_outbox
+                WHERE relayed_at IS NULL AND dead_at IS NULL AND lane = %s
+                AND available_at <= statement_timestamp() AND kind <> ALL(%s))
+            """,
+            [Lane.BULK, list(held)],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def lock_probe(kind: str) -> list[DueRow]:
@@ -177,15 +219,16 @@ def mark_relayed(published: Mapping[int, str]) -> None:
 
 
 def seconds_until_due(held: Sequence[str] = ()) -> float | None:
-    """Until the next unpublished row of another kind than `held` is due; None: there is none."""
+    """Until the next unpublished ticket row of another kind than `held` is due; None: no such."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
             SELECT extract(epoch FROM available_at - statement_timestamp())::float8
-            FROM jobs_outbox WHERE relayed_at IS NULL AND dead_at IS NULL AND kind <> ALL(%s)
+            FROM jobs_outbox
+            WHERE relayed_at IS NULL AND dead_at IS NULL AND lane = %s AND kind <> ALL(%s)
             ORDER BY available_at, id LIMIT 1
             """,
-            [list(held)],
+            [Lane.TICKETS, list(held)],
         )
         found = cursor.fetchone()
     return found[0] if found else None

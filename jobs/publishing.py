@@ -9,6 +9,7 @@ from django.db import transaction
 from . import epoch, holds, metrics, outbox, rows
 from .failpoint import failpoint
 from .outbox import DueRow, NotEnqueuable
+from .registry import Lane
 from .stream import RelayStream, StreamAway
 
 logger = logging.getLogger(__name__)
@@ -62,9 +63,14 @@ def _publish(stream: RelayStream, batch: int, by: str) -> int:
 def _found(batch: int) -> list[DueRow]:
     # Workers put back what a relay published beside a hold: a hold that is a moment old is no harm.
     held = holds.in_force()
-    found = outbox.lock_due(batch, [hold.kind for hold in held])
+    kinds = [hold.kind for hold in held]
+    found = outbox.lock_due(batch, kinds)
     for kind in holds.probing(held) if batch else ():
         found += outbox.lock_probe(kind)
+    # Last, and only with room left: bulk never delays a ticket.
+    if len(found) < batch and outbox.bulk_is_due(kinds):
+        room = min(outbox.bulk_room(), batch - len(found))
+        found += outbox.lock_due(room, kinds, Lane.BULK)
     return found
 
 

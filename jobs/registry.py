@@ -1,6 +1,7 @@
 """Kinds: which handler, argument type and policy each name selects."""
 
 import dataclasses
+import enum
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,13 @@ from .prognosis import Prognosis
 
 class UnknownKind(LookupError):
     """No handler of this build goes by that name; raised by `kind_named` and `parse_entry`."""
+
+
+class Lane(enum.StrEnum):
+    """What a kind's jobs may delay: nothing delays tickets."""
+
+    TICKETS = "tickets"
+    BULK = "bulk"
 
 
 type Foresee[A] = Callable[[Sequence[A]], Sequence[Prognosis]]
@@ -33,6 +41,7 @@ class Kind[A]:
     policy: Policy
     handle: Callable[[Job[A]], None]
     subject: str = ""
+    lane: Lane = Lane.TICKETS
     foresee: Foresee[A] | None = None
     consent: Consent[A] | None = None
 
@@ -59,6 +68,7 @@ def handler[A](
     *,
     policy: Policy | None = None,
     subject: str = "",
+    lane: Lane = Lane.TICKETS,
     foresee: Foresee[A] | None = None,
     consent: Consent[A] | None = None,
 ) -> Callable[[Callable[[Job[A]], None]], Callable[[Job[A]], None]]:
@@ -78,7 +88,7 @@ def handler[A](
         _refuse_other_names(subject, args_type)
         _kinds[name] = Kind(
             name=name, args_type=args_type, policy=policy or Policy(), handle=function,
-            subject=subject, foresee=foresee, consent=consent,
+            subject=subject, lane=lane, foresee=foresee, consent=consent,
         )  # fmt: skip
         return function
 

@@ -2,14 +2,13 @@
 
 from .dead import DeadJob, RefusedEntry, ReplayBatch
 from .processes import Process
-from .queue import Lane, OutboxRow, ProcessedJob, QueueEpoch
+from .queue import OutboxRow, ProcessedJob, QueueEpoch
 from .story import JobEvent, KindHold, What
 
 __all__ = [
     "DeadJob",
     "JobEvent",
     "KindHold",
-    "Lane",
     "OutboxRow",
     "Process",
     "ProcessedJob",

@@ -10,13 +10,6 @@ DIGITS_LIMIT = 40
 DEAD = models.Q(dead_at__isnull=False, discarded_at__isnull=True)
 
 
-class Lane(models.TextChoices):
-    """What a job may delay: nothing delays tickets."""
-
-    TICKETS = "tickets"
-    BULK = "bulk"
-
-
 class ArgsDecoder(json.JSONDecoder):
     """Reads what anybody may have written into a row: a number too long for int() stays text."""
 
@@ -53,7 +46,7 @@ class OutboxRow(models.Model):
     kind = models.CharField(max_length=100)
     args = models.JSONField(decoder=ArgsDecoder)
     subject = models.CharField(max_length=100, blank=True, default="")
-    lane = models.CharField(max_length=10, choices=Lane, default=Lane.TICKETS)
+    lane = models.CharField(max_length=10, default="tickets")
     scheduled_for = models.DateTimeField(null=True)
     request_id = models.CharField(max_length=64, blank=True, default="")
     trace = models.CharField(max_length=64, blank=True, default="")
@@ -79,7 +72,9 @@ class OutboxRow(models.Model):
     class Meta:
         db_table = "jobs_outbox"
         indexes = [
-            models.Index("available_at", "id", condition=RELAY_INDEX, name="jobs_outbox_due"),
+            models.Index(
+                "lane", "available_at", "id", condition=RELAY_INDEX, name="jobs_outbox_lane"
+            ),
             models.Index(
                 "due_at", condition=models.Q(dead_at__isnull=True), name="jobs_outbox_age"
             ),

@@ -123,17 +123,17 @@ def fail(
         if row is None:
             return None
         verdict = decide(attempts=row.attempts, age=row.age)
-        counted = 0 if isinstance(verdict, Wait) else 1
-        what = What.FAILED if counted else What.LATER
+        what = What.FAILED if verdict.counts else What.LATER
         events.note(outbox_id, what, failure.by, failure.error)
+        attempts = row.attempts + verdict.counts
         if isinstance(verdict, Bury):
-            return _mark_dead(cursor, row, verdict.reason, failure, attempts=row.attempts + counted)
+            return _mark_dead(cursor, row, verdict.reason, failure, attempts)
         cursor.execute(
             """
-            UPDATE jobs_outbox SET attempts = attempts + %s, starts = 0, unknown_since = NULL,
+            UPDATE jobs_outbox SET attempts = %s, starts = 0, unknown_since = NULL,
                 last_error = %s WHERE id = %s
             """,
-            [counted, failure.error, outbox_id],
+            [attempts, failure.error, outbox_id],
         )
         _make_due(cursor, row, verdict.delay)
         return verdict

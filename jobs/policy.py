@@ -1,7 +1,11 @@
 """How often and how late a failing job is tried again. Pure: no clock, no chance, no I/O."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
+
+from .errors import error_line
 
 HOUR = 3600.0
 LEAST_WAIT = 1.0
@@ -35,6 +39,7 @@ class Retry:
     """Try again `delay` seconds from now; one attempt more is counted."""
 
     delay: float
+    counts: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +47,15 @@ class Wait:
     """Try again `delay` seconds from now; no attempt is counted."""
 
     delay: float
+    counts: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Bury:
-    """Stop trying: the job is dead, for this reason."""
+    """Stop trying: the job is dead, for this reason; `counts`: the attempts that this run was."""
 
     reason: str
+    counts: int = 1
 
 
 type Verdict = Retry | Wait | Bury
@@ -79,16 +86,16 @@ class Policy:
     def __post_init__(self) -> None:
         wrong = (
             self.attempts < 1
-            or not 0 <= self.base <= self.cap
+            or not 0 <= self.base <= self.cap < math.inf
             or not 0 <= self.jitter <= 1
-            or self.timeout <= 0
-            or self.deadline < 0
+            or not self.timeout > 0
+            or not 0 <= self.deadline < math.inf
             or self.hold_after < 0
         )
         if wrong:
             raise ValueError(
-                "a policy needs attempts >= 1, 0 <= base <= cap, 0 <= jitter <= 1, timeout > 0, "
-                f"deadline >= 0 and hold_after >= 0: {self}"
+                "a policy needs attempts >= 1, 0 <= base <= cap < inf, 0 <= jitter <= 1, "
+                f"timeout > 0, 0 <= deadline < inf and hold_after >= 0: {self}"
             )
 
     def after_failure(
@@ -100,12 +107,13 @@ class Policy:
         from 0 (tried soonest) to 1.
         """
         if self.gives_up(error):
-            return Bury(f"given up: {error}" if isinstance(error, GiveUp) else "final error")
+            return Bury(_last_word(error) if isinstance(error, GiveUp) else "final error")
         if (delay := self.wait_of(error)) is not None:
             if age + delay > self.deadline:
-                return Bury(f"still not possible {self.deadline:g} s after it was due")
-            # Never sooner than was asked, and not all at once.
-            return Wait(delay * (1 + chance / 2))
+                reason = f"still not possible {self.deadline:g} s after it was due"
+                return Bury(reason, counts=0)
+            # Never sooner than was asked, not all at once, and once more before the deadline.
+            return Wait(min(delay * (1 + chance / 2), self.deadline - age))
         if attempts + 1 >= self.attempts:
             return Bury(f"failed {attempts + 1} times")
         shortest, longest = self.delay(attempts)
@@ -144,3 +152,8 @@ class Policy:
         """Seconds after it was due in which a job that fails in every way is dead, its kind's
         holds left out."""
         return self.deadline + sum(longest for _, longest in self.delays())
+
+
+def _last_word(error: GiveUp) -> str:
+    # Not its bare text: that may have a NUL, an address, megabytes, or raise.
+    return f"given up: {error_line(error).partition(': ')[2]}"

@@ -3,11 +3,12 @@
 The handlers' apps know what is done already (`Kind.foresee`); what cannot run at all is known here.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .job import Fields, Job, MalformedJob
+from .job import ARGS_LIMIT, Fields, Job, MalformedJob
 from .prognosis import Effect, Prognosis
 from .registry import Kind, UnknownKind, kind_named, parse_entry
 
@@ -71,6 +72,10 @@ def parsed(kind: str, args: Any) -> Job[Any]:
     for name, value in args.items():
         if type(value) not in (int, str):
             raise MalformedJob(str(name), f"is a {type(value).__name__}, neither int nor str")
+    # The relay would not publish it: it would be dead again.
+    size = len(json.dumps(dict(args), ensure_ascii=False).encode(errors="replace"))
+    if size > ARGS_LIMIT:
+        raise MalformedJob("args", f"have {size} bytes, more than {ARGS_LIMIT}")
     return parse_entry(_fields(kind, {str(name): str(value) for name, value in args.items()}))
 
 

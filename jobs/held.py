@@ -52,7 +52,9 @@ class Held:
         if slot is self._suspect and (slot.given_up or outcome is not Outcome.UNDECIDED):
             self._suspect = None
         if slot.given_up or outcome.acknowledges:
-            self._drop(slot, ended=outcome.acknowledges)
+            # An older delivery concludes nothing: its start is no outcome's to set to 0.
+            ended = outcome.acknowledges and outcome is not Outcome.CONCLUDED
+            self._drop(slot, ended)
         elif outcome is Outcome.CRASHED:
             self._queue(slot)
         else:

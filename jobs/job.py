@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 ENVELOPE = ("kind", "outbox_id", "request_id", "trace")
 BIGINT_MAX = 2**63 - 1
+ARGS_LIMIT = 1024
+"""Bytes of a job's arguments as JSON: ids, never data that the handler can look up (design §3)."""
 TEXT_LIMIT = 1024
-"""Bytes of one field at most: args are 1 KiB in all (design §3)."""
+"""Bytes of one field of an entry at most."""
 
 type Fields = Sequence[tuple[bytes, bytes]]
 """The fields of an entry as they lie on the stream: a name may stand there twice."""

@@ -11,13 +11,13 @@ from django.db import connection, transaction
 from . import events
 from .correlation import request_id, trace
 from .failpoint import failpoint
-from .job import ENVELOPE, MalformedJob, encode_job
+from .job import ARGS_LIMIT, ENVELOPE, MalformedJob, encode_job
 from .models import OutboxRow, What
 from .registry import Kind, Lane, kind_named, parse_entry
 
 CHANNEL = "jobs_outbox"
-ARGS_LIMIT = 1024
-"""Bytes of a job's arguments as JSON: ids, never data that the handler can look up (design §3)."""
+PROBE_LOCK = 731_733
+"""An advisory lock, with a kind's hash: one relay at a time looks for its probe."""
 
 
 class NotEnqueuable(ValueError):
@@ -192,6 +192,10 @@ def lock_probe(kind: str) -> list[DueRow]:
     else be tried again and again before the others.
     """
     with connection.cursor() as cursor:
+        # A statement of its own: the next one must see what the relay that had the lock committed.
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", [PROBE_LOCK, kind])
+        if not cursor.fetchone()[0]:
+            return []
         cursor.execute(
             """
             SELECT id, kind, args::text, request_id, trace FROM jobs_outbox

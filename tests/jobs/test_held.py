@@ -125,6 +125,15 @@ def test_a_noted_start_is_taken_back_where_nobody_died_of_it(held: Held) -> None
     assert held.uncounted == [2, 3]
 
 
+def test_a_start_of_an_older_delivery_is_taken_back(held: Held) -> None:
+    """It came again after its outcome was committed: nothing it comes to sets starts to 0."""
+    one = slot(1, suspect=True)
+    held.admit(one)
+    one.start_noted = True
+    assert held.settle(one, Outcome.CONCLUDED)
+    assert held.uncounted == [1]
+
+
 def test_a_closed_one_starts_nothing_and_names_what_is_left(held: Held, launched: Launches) -> None:
     held.admit(slot(1))
     held.closed = True

@@ -21,6 +21,8 @@ from .stream import Entry, Letters
 logger = logging.getLogger(__name__)
 LOOK_AGAIN = 600.0
 """Seconds between two looks at every letter where the numbers say that all is well."""
+ADD_FOR = 1.0
+"""Seconds for which a look adds letters: the relay publishes nothing meanwhile, 10,000 take 24."""
 
 
 def bury(letters: Letters, entry: Entry, outbox_id: int, reason: str, failure: Failure) -> bool:
@@ -135,12 +137,17 @@ def _match(letters: Letters) -> int:
         there[key] = letter
     dead = dead_rows.newest(settings.JOBS["DEAD_MAXLEN"])
     wrong += [letter for key, letter in there.items() if key not in dead]
+    # Before any is added: MAXLEN counts them too, and would cut off good ones.
+    letters.remove(wrong)
     # The oldest first: MAXLEN cuts off what was added first.
     missing = [key for key in reversed(dead) if key not in there and dead[key]]
-    added = sum(_add_again(letters, key) for key in missing)
+    added, until = 0, time.monotonic() + ADD_FOR
+    for key in missing:
+        added += _add_again(letters, key)
+        if time.monotonic() > until:
+            break  # the next look goes on
     for key in twice & dead.keys():
         dead_rows.note_letter(key, there[key], again=True)
-    letters.remove(wrong)
     if added or wrong:
         logger.warning("jobs:dead: %d letters added, %d removed", added, len(wrong))
     return added + len(wrong)

@@ -114,7 +114,8 @@ def lock(outbox_ids: Sequence[int], seen: datetime) -> list[OutboxRow]:
 def lock_refused(ids: Sequence[int], seen: datetime) -> list[RefusedEntry]:
     """Those of these entries that nobody has settled yet, in the caller's transaction."""
     open_ones = RefusedEntry.objects.filter(pk__in=ids, settled_at=None, refused_at__lte=seen)
-    return list(open_ones.order_by("pk").select_for_update(skip_locked=True))
+    slim = open_ones.defer("raw")
+    return list(slim.order_by("pk").select_for_update(skip_locked=True))
 
 
 def _letters(settled: Sequence[OutboxRow | RefusedEntry]) -> list[str]:

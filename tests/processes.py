@@ -35,6 +35,7 @@ SHORT = {
     "JOBS_RECONCILE_AFTER": "2",
     "JOBS_HOLD_MIN": "0.5",
     "JOBS_HOLD_MAX": "2",
+    "JOBS_REPLAYS_PER_SECOND": "200",
     "JOBS_MAXLEN": "1000",
     "JOBS_MARK": "800",
 }
@@ -181,9 +182,9 @@ class Product:
         wait_for(lambda: _answers(port) or process.popen.poll() is not None, "an answer of web")
         return process
 
-    def command(self, *words: str) -> Process:
+    def command(self, *words: str, **environment: str) -> Process:
         """A management command."""
-        return self._start(words[0], "manage.py", *words)
+        return self._start(words[0], "manage.py", *words, **environment)
 
     def _start(self, name: str, *command: str, **environment: str) -> Process:
         process = self.stack.enter_context(Process(self.folder, name, *command, **environment))

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from django.db import connection
 
@@ -62,6 +63,28 @@ def write_row_late(job: Job[DrillArgs]) -> None:
 def fail(job: Job[DrillArgs]) -> None:
     """Never comes to its state."""
     raise ValueError(f"drill {job.args.number}")
+
+
+def call_provider() -> None:
+    """Fails while the file `<gate>-up` is not there."""
+    if not Path(f"{gate()}-up").exists():
+        raise ConnectionRefusedError("the provider is away")
+
+
+@handler("drill_call", policy=Policy(attempts=50, base=0.05, cap=0.2, timeout=600, hold_after=5))
+def write_row_by_call(job: Job[DrillArgs]) -> None:
+    """State: the row is there; of a kind that is held while its provider is away."""
+    wait(job.args.ms, gate())
+    call_provider()
+    leave_row(job)
+
+
+@handler("drill_once", policy=Policy(attempts=1, timeout=600, hold_after=0))
+def write_row_at_once(job: Job[DrillArgs]) -> None:
+    """State: the row is there; dead at its first failure, while the provider is away."""
+    wait(job.args.ms, gate())
+    call_provider()
+    leave_row(job)
 
 
 @handler("drill_no_effects", policy=Policy(attempts=2, base=0.1, hold_after=0))

@@ -18,7 +18,7 @@ from stagedoor.embedded import RedisServer, ServerFailed
 from tests import servers
 from tests.books import books_are_in_order
 from tests.drill.handlers import TABLE
-from tests.processes import Product, duration, wait_for
+from tests.processes import PATIENCE, Product, duration, wait_for
 
 
 @pytest.fixture(params=["valkey", "redis"], autouse=True)
@@ -66,6 +66,10 @@ class Drill:
         """Every job has waited long enough, also those that run now."""
         self._gate.touch()
 
+    def mend(self) -> None:
+        """The provider that `drill_call` and `drill_once` need is up."""
+        Path(f"{self._gate}-up").touch()
+
     def wait_until_begun(self) -> None:
         """Wait until a job waits at the gate."""
         wait_for(Path(f"{self._gate}-begun").exists, "a job at the gate")
@@ -91,6 +95,16 @@ class Drill:
     def dead(self) -> dict[int, str]:
         """Outbox ids of dead jobs, with the reason."""
         return dict(OutboxRow.objects.dead().values_list("id", "dead_reason"))
+
+    def wait_until_dead(self, outbox_ids: list[int], seconds: float = PATIENCE) -> None:
+        """Wait until just these are dead, each with its letter."""
+        wait_for(lambda: sorted(self.dead()) == sorted(outbox_ids), "the deaths", seconds)
+        wait_for(lambda: self.letters() == sorted(map(str, outbox_ids)), "their letters", seconds)
+
+    def letters(self) -> list[str]:
+        """Of what there is a letter: outbox ids, or ids of refused entries; sorted."""
+        found = [fields for _, fields in self.redis.xrange("jobs:dead")]
+        return sorted((one[b"row"] or one[b"entry_id"]).decode() for one in found)
 
     def wait_until_published(self, count: int) -> None:
         """Wait until the stream has had so many entries."""

@@ -1,16 +1,32 @@
 """What jobs are about, in the words of the app that owns it: `jobs` knows no orders."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+
+class Allowed(Protocol):
+    """A user, as far as permissions go."""
+
+    def has_perm(self, permission: str, /) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A subject for staff: its name (an order's code), its admin page, its present state."""
+    """A subject for staff: its name (an order's code), its admin page, its present state.
+
+    `permission` is needed to open the page.
+    """
 
     name: str
     url: str
     state: str
+    permission: str
+
+    def seen_by(self, user: Allowed) -> "About":
+        """The same, without the page that this person may not open."""
+        return self if user.has_perm(self.permission) else dataclasses.replace(self, url="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def describe(subjects: Sequence[str]) -> dict[str, About]:
             facts[number].code,
             reverse("admin:orders_order_change", args=[number]),
             facts[number].in_words(),
+            "orders.view_order",
         )
         for subject, number in numbers.items()
         if number in facts

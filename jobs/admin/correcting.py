@@ -42,7 +42,7 @@ class Typed:
 def view(admin: ModelAdmin[DeadJob], request: HttpRequest, key: int) -> HttpResponse:
     """GET: the form. POST: what a replay with these arguments would do; confirmed: do it."""
     seen = deeds.now()
-    story = story_of(key)
+    story = story_of(key, request.user)
     if story.dead_at is None or not story.correctable:
         return refused(request, key, "there is nothing to correct")
     typed = _typed(request, story)

@@ -33,7 +33,8 @@ class DeadJobList(ChangeList):
         page = list(cast("QuerySet[DeadJob]", self.result_list))
         about = subjects.describe([job.subject for job in page])
         for job in page:
-            job.about = about.get(job.subject)
+            found = about.get(job.subject)
+            job.about = found.seen_by(request.user) if found else None
         self.result_list = page
 
 
@@ -62,6 +63,8 @@ class DeadJobAdmin(admin.ModelAdmin[DeadJob]):
         about: About | None = job.about
         if about is None:
             return job.subject or "–"
+        if not about.url:
+            return about.name
         return format_html('<a href="{}">{}</a>', about.url, about.name)
 
     @admin.display(description="error", ordering="error")

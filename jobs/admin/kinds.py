@@ -99,14 +99,14 @@ class KindHoldAdmin(admin.ModelAdmin[KindHold]):
             until = holds.pause(kind, minutes * 60, reason, deeds.name_of(request.user))
             what = f"Paused for {minutes} minutes: {reason}"
             deeds.log(request, what, None, kind, KindHold)
-        messages.success(request, f"{kind} is held until {clock(until)}.")
+        messages.success(request, f"Held until {clock(until)}: {kind}.")
 
     def _resume(self, request: HttpRequest, kind: str) -> None:
         with transaction.atomic(durable=True):
             was_held = holds.resume(kind)
             if was_held:
                 deeds.log(request, "Resumed", None, kind, KindHold)
-        messages.success(request, f"{kind} goes on." if was_held else f"{kind} was not held.")
+        messages.success(request, f"Goes on: {kind}." if was_held else f"Was not held: {kind}.")
 
     @staticmethod
     def _complain(request: HttpRequest, form: forms.Form) -> None:

@@ -138,7 +138,7 @@ def batch_view(admin: ModelAdmin[DeadJob], request: HttpRequest, batch_id: int) 
         raise Http404
     progress = replay.progress(batch_id)
     return page(
-        admin, request, "batch.html", f"Replay of {batch.number} dead jobs",
+        admin, request, "batch.html", f"Replay of {batch.number} dead job{'' if batch.number == 1 else 's'}",
         batch=batch, progress=progress, over=progress.open == 0,
         settled=batch.number - progress.open,
     )  # fmt: skip

@@ -29,7 +29,7 @@ def show(admin: ModelAdmin[DeadJob], request: HttpRequest, key: int) -> HttpResp
     """All that is known, and the buttons that this person may press."""
     # Before the look: what dies after it was not what the person saw.
     seen = deeds.now()
-    story = story_of(key)
+    story = story_of(key, request.user)
     return page(
         admin, request, "dead_job.html", title_of(story),
         story=story, seen=seen, reason_limit=deeds.REASON_LIMIT,
@@ -50,7 +50,7 @@ def replay_view(admin: ModelAdmin[DeadJob], request: HttpRequest, key: int) -> H
     seen = deeds.seen(request.POST)
     if request.method != "POST" or seen is None or key < 0:
         return back(key)
-    story = story_of(key)
+    story = story_of(key, request.user)
     if story.dead_at is not None and not story.replayable:
         return refused(request, key, story.prognosis.text if story.prognosis else "")
     if story.may_repeat and "twice" not in request.POST:
@@ -75,7 +75,7 @@ def discard_view(admin: ModelAdmin[DeadJob], request: HttpRequest, key: int) -> 
     reason = deeds.reason(request.POST)
     if not reason:
         return refused(request, key, deeds.REASON_WANTED)
-    title = title_of(story_of(key))
+    title = title_of(story_of(key, request.user))
     deed = deeds.deed(request, f"Discarded: {reason}", key, title, DeadJob)
     taken = replay.discard([key], seen, deed, reason)
     return done(request, key, seen, taken, "Discarded. It stays known, and is on the list no more.")

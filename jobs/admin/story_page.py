@@ -1,5 +1,6 @@
 """Everything that is known of one dead job, or of what it has become."""
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +17,7 @@ from jobs.status.books import holds_seen
 from jobs.status.holds import hold_line
 from jobs.story import Happening
 from jobs.stream import printable
-from jobs.subjects import About
+from jobs.subjects import About, Allowed
 
 NO_ROW = Prognosis(
     Effect.IMPOSSIBLE, "cannot be replayed: no outbox row stands behind it; "
@@ -75,9 +76,11 @@ def _known(kind: str) -> bool:
     return True
 
 
-def story_of(key: int) -> Story:
-    """The story under that key of `DeadJob`. Raises Http404 where there is none."""
-    return _of_refused(-key) if key < 0 else _of_job(key)
+def story_of(key: int, user: Allowed) -> Story:
+    """The story under that key of `DeadJob`, for that person. Raises Http404 where there is none."""
+    story = _of_refused(-key) if key < 0 else _of_job(key)
+    about = story.about and story.about.seen_by(user)
+    return dataclasses.replace(story, about=about)
 
 
 def _of_job(outbox_id: int) -> Story:

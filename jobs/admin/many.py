@@ -137,8 +137,9 @@ def batch_view(admin: ModelAdmin[DeadJob], request: HttpRequest, batch_id: int) 
     if batch is None:
         raise Http404
     progress = replay.progress(batch_id)
+    noun = "dead job" if batch.number == 1 else "dead jobs"
     return page(
-        admin, request, "batch.html", f"Replay of {batch.number} dead job{'' if batch.number == 1 else 's'}",
+        admin, request, "batch.html", f"Replay of {batch.number} {noun}",
         batch=batch, progress=progress, over=progress.open == 0,
         settled=batch.number - progress.open,
     )  # fmt: skip

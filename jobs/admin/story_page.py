@@ -77,7 +77,7 @@ def _known(kind: str) -> bool:
 
 
 def story_of(key: int, user: Allowed) -> Story:
-    """The story under that key of `DeadJob`, for that person. Raises Http404 where there is none."""
+    """The story under that key of `DeadJob`, for that person. Raises Http404."""
     story = _of_refused(-key) if key < 0 else _of_job(key)
     about = story.about and story.about.seen_by(user)
     return dataclasses.replace(story, about=about)

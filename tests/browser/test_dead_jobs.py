@@ -252,7 +252,7 @@ def test_what_cannot_be_replayed_is_left_out_of_many(operator: Staff) -> None:
     operator.run_on_all("Replay the selected dead jobs")
     operator.sees("2 dead jobs are chosen.", "1 cannot be replayed and stay on the list.")
     operator.press("Replay 1 dead job")
-    operator.sees("Replay of 1 dead jobs")
+    operator.sees("Replay of 1 dead job")
     operator.go(LIST)
     operator.sees("1 dead job")
 

@@ -5,7 +5,7 @@ import re
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Lower
 
-from orders.models import LastWord, Order
+from orders.models import LastWord, Order, searched
 
 from .subjects import code_in
 
@@ -31,6 +31,6 @@ def _by_code(orders: QuerySet[Order], text: str) -> QuerySet[Order] | None:
 
 def _by_name(orders: QuerySet[Order], text: str) -> QuerySet[Order]:
     # Lower case by PostgreSQL on both sides: it knows other letters than Python, by its locale.
-    begins = Lower(Value(text))
-    named = orders.alias(name=Lower("buyer_name"), last=Lower(LastWord("buyer_name")))
+    begins = searched(Value(text))
+    named = orders.alias(name=searched("buyer_name"), last=searched(LastWord("buyer_name")))
     return named.filter(Q(name__startswith=begins) | Q(last__startswith=begins))

@@ -1,11 +1,16 @@
 """Names: every script is welcome, what cannot be printed is refused in words that help."""
 
+import random
 import time
+import unicodedata
 
 import pytest
 import regex
 
+from orders.models import Order
 from orders.names import NameRefused, clean_name
+from tests.people import buy, new_type
+from tickets.search import search
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
 
@@ -89,3 +94,28 @@ def test_a_refusal_is_a_value_error_that_tells_how_to_mend_the_name() -> None:
     for name in ("", "a" * 81, "a" * 1_001, "a\x00", "a\u202e", "a\ud800"):
         with pytest.raises(ValueError, match=r"[Pp]lease"):
             clean_name(name)
+
+
+def longest() -> str:
+    """80 letters with all the marks that are allowed, too many kinds of them to be compressed."""
+    chance = random.Random(7)
+    letters = [chr(point) for point in range(0x900, 0x1F000)]
+    marks = [mark for mark in letters if unicodedata.category(mark) == "Mn"]
+    marks = [mark for mark in marks if not unicodedata.decomposition(mark)]
+
+    def letter() -> str:
+        return chr(chance.randrange(0x20000, 0x2A000)) + "".join(chance.sample(marks, 11))
+
+    return "".join(letter() for _ in range(78)) + " Ω"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_longest_name_that_is_accepted_can_be_sold_to_and_found() -> None:
+    name = clean_name(longest())
+    assert len(name.encode()) > 3000
+    order = buy(new_type(), buyer_name=name)
+    other = buy(new_type(), buyer_name=name.replace(" Ω", "Ω"))
+    for text, expected in ((name, {order.id, other.id}), (name[:40], {order.id, other.id}),
+                           ("Ω", {order.id})):  # fmt: skip
+        found = search(Order.objects.all(), text)
+        assert set(found.values_list("pk", flat=True)) == expected

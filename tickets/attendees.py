@@ -1,6 +1,7 @@
 """The attendees of an event as CSV: one row for each admission sold, in constant memory."""
 
 import csv
+import re
 import unicodedata
 from collections.abc import Iterator
 
@@ -45,15 +46,23 @@ def attendees(event: Event) -> Iterator[str]:
             yield "".join(str(writer.writerow(map(harmless, row))) for row in rows)
 
 
+SEPARATORS = re.compile("([;,\t|\\r\\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
+"""Where some spreadsheet program, by its language or its user's choice, begins another cell."""
+
+
 def harmless(cell: str) -> str:
     """`cell` as no spreadsheet program takes for a formula: with an apostrophe where it might.
 
-    Also after spaces and what is invisible, and for the wide and small variants of the signs.
+    Also where it may be split, after spaces, quotes and what is invisible, and for the wide and
+    small variants of the signs.
     """
-    if cell[:1] in ("\t", "\r", "\n"):
-        return f"'{cell}"
-    for letter in cell:
-        if unicodedata.category(letter)[0] in "CZ":
+    shown = "".join(map(_defused, SEPARATORS.split(cell)))
+    return f"'{shown}" if cell[:1] in ("\t", "\r", "\n") else shown
+
+
+def _defused(part: str) -> str:
+    for letter in part:
+        if letter == '"' or unicodedata.category(letter)[0] in "CZ":
             continue
-        return f"'{cell}" if unicodedata.normalize("NFKC", letter)[:1] in "=+-@" else cell
-    return cell
+        return f"'{part}" if unicodedata.normalize("NFKC", letter)[:1] in "=+-@" else part
+    return part

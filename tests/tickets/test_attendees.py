@@ -10,6 +10,8 @@ from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobs.testing import drain
 from orders.box_office import make_group
@@ -69,16 +71,63 @@ def test_there_is_a_row_for_each_admission_sold_also_without_a_ticket_yet(
 
 
 FORMULAS = [
-    "=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u00a0=1", "\u2003+1",
+    "=1+1", "+1", "-1", "@SUM(A1)", '"=1"', "\t1", "\r1", "\n1", " =1", "\u00a0=1", "\u2003+1",
     "\u200b=1", "\ufeff=1", "＝1+1", "＋1", "－1", "＠x", " ＝1", "﹢1", "﹣1", "﹦1", "﹫x",
     "\t", "\rx",
 ]  # fmt: skip
-HARMLESS = ["Ada", "", "a=1", "1-2", "'=1", "Ödön", "Ada -", "buyer@example.org", " ", "(=)"]
+SPLIT = {
+    "Smith;=HYPERLINK(1)": "Smith;'=HYPERLINK(1)",
+    "Smith; -1": "Smith;' -1",
+    "Smith,\u200b=1": "Smith,'\u200b=1",
+    "Smith\t@x|+1": "Smith\t'@x|'+1",
+    "Smith\r\n=1": "Smith\r\n'=1",
+    "Smith\u2028=1": "Smith\u2028'=1",
+    "Smith;＝1": "Smith;'＝1",
+    'Smith;"=1"': 'Smith;\'"=1"',
+    'Smith;" "" =1': 'Smith;\'" "" =1',
+    "=1;=2": "'=1;'=2",
+    "\t=1": "'\t'=1",
+    ";;=1": ";;'=1",
+}
+HARMLESS = [
+    "Ada; Bob",
+    "Ada, née B.",
+    "a;'=1",
+    "a;1-2",
+    "Ada",
+    "",
+    "a=1",
+    "1-2",
+    "'=1",
+    "Ödön",
+    "Ada -",
+    "buyer@example.org",
+    " ",
+    "(=)",
+]
 
 
 @pytest.mark.parametrize("cell", FORMULAS, ids=ascii)
 def test_what_a_spreadsheet_takes_for_a_formula_is_escaped(cell: str) -> None:
     assert harmless(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize(("cell", "expected"), SPLIT.items(), ids=ascii)
+def test_so_is_what_becomes_a_cell_of_its_own_where_another_sign_separates(
+    cell: str, expected: str
+) -> None:
+    assert harmless(cell) == expected
+
+
+@given(st.text(st.sampled_from("a;,\t|\r\n\u2028 \u200b\"'=+-@＝"), max_size=12))
+def test_no_separator_makes_a_formula_of_what_was_exported(cell: str) -> None:
+    out = io.StringIO()
+    csv.writer(out).writerow(["code", harmless(cell), "status"])
+    for separator in ";,\t|":
+        for row in csv.reader(io.StringIO(out.getvalue(), newline=""), delimiter=separator):
+            for part in row:
+                bare = part.strip('\u200b \t\r\n\u2028"')
+                assert not bare.startswith(tuple("=+-@＝")), (separator, row)
 
 
 @pytest.mark.parametrize("cell", HARMLESS, ids=ascii)

@@ -16,8 +16,13 @@ MAY = {
         "view_ticket", "view_ticketfile", "view_delivery",
         "resend_tickets", "rerender_order", "export_attendees",
     ),
+    "jobs": ("view_deadjob", "replay", "view_kindhold"),
 }  # fmt: skip
-"""App to code names. Nobody at the box office deletes an event or writes an order by hand."""
+"""App to code names. Nobody at the box office deletes an event or writes an order by hand.
+
+Whoever answers the buyer replays the job of a ticket; what is discarded, and which kinds are
+paused, is for those who run the machines.
+"""
 
 
 def make_group() -> None:

@@ -1,6 +1,7 @@
-"""The only writer of refunds: takes an order back, says what is owed, gives its places back.
+"""The only writer of refunds: takes an order back and its places, says what is owed or paid.
 
-What the two functions write is one transaction (T11), the caller's; the places come last in it.
+What `take_back` and `give_places_back` write is one transaction (T11), the caller's; the places
+come last in it.
 """
 
 from django.db import connection
@@ -46,6 +47,17 @@ def give_places_back(order: Order) -> None:
                 "UPDATE orders_stock SET taken = taken - %s WHERE ticket_type_id = %s",
                 [number, kind],
             )
+
+
+def open_one(order: Order) -> Refund | None:
+    """The refund of the order that nobody has paid out yet."""
+    return order.refunds.filter(status=RefundStatus.REQUESTED).order_by("pk").first()
+
+
+def pay_out(refund: Refund) -> bool:
+    """It was paid. False, and nothing written, where that was known already."""
+    waiting = Refund.objects.filter(pk=refund.pk, status=RefundStatus.REQUESTED)
+    return waiting.update(status=RefundStatus.DONE) == 1
 
 
 def owed(order: Order) -> int:

@@ -1,7 +1,9 @@
 """The only writer of deliveries: the words of an email, its first try, how it ended."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -9,6 +11,7 @@ from django.db.models import Max, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from jobs.models import OutboxRow, ProcessedJob
 from orders.models import Order
 
 from . import mail
@@ -16,6 +19,10 @@ from .models import Delivery, DeliveryState, MessageKind, TicketFile
 
 MARGIN = 3600
 """Seconds before the provider forgets a key in which no second try is made (design §5)."""
+CALLS = 2
+"""With a mail server that knows no keys: calls that it may have taken, before a person decides."""
+KNOWN = ("order_id", "kind", "generation", "state", "tries", "first_try_at", "settled_at")
+"""What is read of many deliveries: their words are long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +86,106 @@ def settle_sent(delivery: Delivery, provider_id: str, outbox_id: int) -> bool:
     return changed == 1
 
 
-def note_uncertain(delivery: Delivery) -> bool:
-    """T7: the server was lost in the middle of this try. False where an earlier one was too."""
-    with transaction.atomic(durable=True):
-        queued = Delivery.objects.filter(pk=delivery.pk, state=DeliveryState.QUEUED)
-        return queued.update(state=DeliveryState.UNCERTAIN) == 1
+def note_call(delivery: Delivery) -> bool:
+    """T7: from now on the server may have taken it, whatever is cut or lost after this commit.
 
-
-def begin_again(message: Message) -> None:
-    """In the replay of its job: a person accepts that it may come twice; the next try is a first.
-
-    Changes nothing of a message that was sent.
+    False, and nothing written, where another run of the job has called, or sent, meanwhile.
     """
-    open_ones = _of(message).exclude(state=DeliveryState.SENT)
-    open_ones.update(state=DeliveryState.QUEUED, first_try_at=timezone.now())
+    known = Delivery.objects.filter(pk=delivery.pk, tries=delivery.tries)
+    with transaction.atomic(durable=True):
+        changed = known.exclude(state=DeliveryState.SENT).update(
+            state=DeliveryState.UNCERTAIN, tries=delivery.tries + 1
+        )
+    delivery.tries += changed
+    return changed == 1
 
 
-def newest_begun(order: Order) -> int:
-    """The newest generation of its ticket email of which a try began; 0 before the first."""
-    begun = order.deliveries.filter(kind=MessageKind.TICKETS)
-    return int(begun.aggregate(newest=Max("generation"))["newest"] or 0)
+def take_call_back(delivery: Delivery) -> None:
+    """T7: the server refused the call that was noted last: it did not take that one."""
+    left = delivery.tries - 1
+    state = DeliveryState.UNCERTAIN if left else DeliveryState.QUEUED
+    noted = Delivery.objects.filter(
+        pk=delivery.pk, tries=delivery.tries, state=DeliveryState.UNCERTAIN
+    )
+    with transaction.atomic(durable=True):
+        noted.update(state=state, tries=left)
+
+
+def begin_again(messages: Sequence[Message]) -> None:
+    """In the replay of their jobs: a person accepts that these may come twice.
+
+    Of what another try would not send twice nothing is changed: its date and window stay.
+    """
+    wanted = set(messages)
+    # In one order everywhere: two replays of many that share some must not wait in a circle.
+    found = Delivery.objects.filter(order_id__in={one.order_id for one in wanted})
+    locked = found.exclude(state=DeliveryState.SENT).order_by("pk").select_for_update(no_key=True)
+    now = timezone.now()
+    again = [
+        one.pk for one in locked.only(*KNOWN) if message_of(one) in wanted and may_repeat(one, now)
+    ]
+    chosen = Delivery.objects.filter(pk__in=again)
+    if settings.MAIL_KEY_WINDOW:
+        chosen.update(state=DeliveryState.QUEUED, first_try_at=now)
+    else:
+        chosen.update(tries=CALLS - 1)
+
+
+def message_of(delivery: Delivery) -> Message:
+    """Which email of its order it is."""
+    return Message(delivery.order_id, MessageKind(delivery.kind), delivery.generation)
+
+
+def newer_sent(message: Message) -> bool:
+    """Whether the buyer was sent a later email of this kind: this one has nothing to add."""
+    later = Delivery.objects.filter(
+        order_id=message.order_id, kind=message.kind, generation__gt=message.generation
+    )
+    return later.filter(state=DeliveryState.SENT).exists()
+
+
+def newest_generations(order_ids: Iterable[int]) -> dict[int, int]:
+    """Of each order's ticket email: begun, or asked for by a job, done or not; at least 1.
+
+    Each is one more than another: what rows say beyond that, anybody may have typed.
+    """
+    orders = {f"order:{pk}": pk for pk in order_ids}
+    newest = dict.fromkeys(orders.values(), 1) | _newest_begun(orders.values())
+    # The outbox first: rows move only that way, and one that moved meanwhile is found in both.
+    asked = [
+        (orders[subject], number)
+        for table in (OutboxRow, ProcessedJob)
+        for subject, args in _resendings(table, orders)
+        if (number := _generation(args))
+    ]
+    for order_id, number in sorted(asked):
+        if number == newest[order_id] + 1:
+            newest[order_id] = number
+    return newest
+
+
+def _newest_begun(order_ids: Iterable[int]) -> dict[int, int]:
+    begun = Delivery.objects.filter(order_id__in=list(order_ids), kind=MessageKind.TICKETS)
+    return dict(begun.values_list("order_id").annotate(newest=Max("generation")))
+
+
+def _resendings(
+    table: type[OutboxRow] | type[ProcessedJob], subjects: Iterable[str]
+) -> Iterable[tuple[str, Any]]:
+    jobs = table._default_manager.filter(kind="resend_tickets", subject__in=list(subjects))
+    return jobs.values_list("subject", "args")
+
+
+def _generation(args: Any) -> int | None:
+    number = args.get("generation") if isinstance(args, dict) else None
+    return number if type(number) is int else None
+
+
+def may_repeat(delivery: Delivery, now: datetime) -> bool:
+    """Whether another try may be a second email: of one that was begun, and not surely sent."""
+    if settings.MAIL_KEY_WINDOW:
+        return not repeats_are_dropped(delivery.first_try_at, now)
+    return delivery.state == DeliveryState.UNCERTAIN
 
 
 def repeats_are_dropped(first_try_at: datetime, now: datetime) -> bool:

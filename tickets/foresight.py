@@ -25,22 +25,45 @@ def of_emails(messages: Sequence[Message]) -> list[Prognosis]:
     numbers = {message.order_id for message in messages}
     orders = _orders(numbers)
     begun = _begun(numbers)
+    newest = _newest_sent(begun.values())
     with_file = set(_versions(numbers))
+    known = _asked_for(messages)
     now = timezone.now()
 
     def one(message: Message) -> Prognosis:
         order, delivery = orders.get(message.order_id), begun.get(message)
         if order is None:
             return GONE
+        if words := unasked(message, known):
+            return Prognosis(Effect.IMPOSSIBLE, words)
         if delivery and delivery.state == DeliveryState.SENT:
             return _sent(delivery.settled_at, now)
         if words := _out_of_date(order, message.kind):
             return Prognosis(Effect.NOTHING, words)
+        later = newest.get((message.order_id, message.kind))
+        if later and later.generation > message.generation:
+            return _overtaken(later, now)
         if message.kind == MessageKind.TICKETS and (order.pk, order.version) not in with_file:
             return NO_FILE
-        return _repeated(delivery.first_try_at, now) if delivery else SAFE
+        return _repeated(delivery, now) if delivery else SAFE
 
     return [one(message) for message in messages]
+
+
+def unasked(message: Message, known: Mapping[int, int]) -> str:
+    """Why nobody can have asked for this resending; empty where somebody can.
+
+    `known`: the newest one of each order, see `deliveries.newest_generations`.
+    """
+    newest = known.get(message.order_id)
+    if newest is None or 1 <= message.generation <= newest + 1:
+        return ""
+    return f"nobody asked for email {message.generation} of this order: the newest is {newest}"
+
+
+def _asked_for(messages: Iterable[Message]) -> dict[int, int]:
+    again = {message.order_id for message in messages if message.generation != 1}
+    return deliveries.newest_generations(again) if again else {}
 
 
 def of_renders(order_ids: Sequence[int]) -> list[Prognosis]:
@@ -75,8 +98,12 @@ def _orders(numbers: Iterable[int]) -> dict[int, Order]:
 
 def _begun(numbers: Iterable[int]) -> dict[Message, Delivery]:
     found = Delivery.objects.filter(order_id__in=numbers).order_by("-pk")
-    found = found.only("order_id", "kind", "generation", "state", "first_try_at", "settled_at")
-    return {Message(one.order_id, MessageKind(one.kind), one.generation): one for one in found}
+    return {deliveries.message_of(one): one for one in found.only(*deliveries.KNOWN)}
+
+
+def _newest_sent(begun: Iterable[Delivery]) -> dict[tuple[int, str], Delivery]:
+    sent = [one for one in begun if one.state == DeliveryState.SENT]
+    return {(one.order_id, one.kind): one for one in sorted(sent, key=lambda one: one.generation)}
 
 
 def _versions(numbers: Iterable[int]) -> Mapping[tuple[int, int], tuple[int, datetime]]:
@@ -105,16 +132,25 @@ def _made(at: datetime) -> Prognosis:
     return Prognosis(Effect.NOTHING, f"already done at {clock(at)}: nothing will happen")
 
 
-def _repeated(first_try_at: datetime, now: datetime) -> Prognosis:
-    since, window = ago(first_try_at, now), settings.MAIL_KEY_WINDOW
-    if deliveries.repeats_are_dropped(first_try_at, now):
-        return Prognosis(
-            Effect.SAFE,
-            f"a try began {since} under this key and the provider drops a second one: safe",
+def _overtaken(later: Delivery, now: datetime) -> Prognosis:
+    when = f" at {clock(later.settled_at, now)}" if later.settled_at else ""
+    return Prognosis(
+        Effect.NOTHING, f"email {later.generation} was sent{when}: nothing will happen"
+    )
+
+
+def _repeated(delivery: Delivery, now: datetime) -> Prognosis:
+    since, window = ago(delivery.first_try_at, now), settings.MAIL_KEY_WINDOW
+    if deliveries.may_repeat(delivery, now):
+        why = (
+            f"older than the provider's {length(window)} window"
+            if window
+            else "the mail server, which knows no keys, may have taken it"
         )
-    if not window:
-        text = f"a try began {since} and the mail server knows no keys: may send twice"
-    else:
-        text = f"a try began {since}, older than the provider's {length(window)} window: "
-        text += "may send twice"
-    return Prognosis(Effect.MAY_REPEAT, text)
+        return Prognosis(Effect.MAY_REPEAT, f"a try began {since}, {why}: may send twice")
+    why = (
+        "under this key and the provider drops a second one"
+        if window
+        else "and the mail server did not take it"
+    )
+    return Prognosis(Effect.SAFE, f"a try began {since} {why}: safe")

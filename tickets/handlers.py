@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from jobs.job import Job
-from jobs.policy import Policy
+from jobs.policy import GiveUp, Policy
 from jobs.prognosis import Prognosis
 from jobs.registry import handler
 from orders.models import Order
@@ -19,7 +19,8 @@ from .models import Delivery, DeliveryState, MessageKind
 from .page import ticket_html
 
 logger = logging.getLogger(__name__)
-RENDER = Policy(attempts=5, base=10, timeout=60)
+# No provider is behind a render: one event's broken input must not hold the tickets of all others.
+RENDER = Policy(attempts=5, base=10, timeout=60, hold_after=0)
 EMAIL = Policy(attempts=8, base=10, cap=600, timeout=30)
 
 
@@ -90,8 +91,8 @@ def _foresee[A](message: Callable[[A], Message]) -> Callable[[Sequence[A]], list
     return lambda args: foresight.of_emails([message(one) for one in args])
 
 
-def _consent[A](message: Callable[[A], Message]) -> Callable[[A], None]:
-    return lambda args: deliveries.begin_again(message(args))
+def _consent[A](message: Callable[[A], Message]) -> Callable[[Sequence[A]], None]:
+    return lambda args: deliveries.begin_again([message(one) for one in args])
 
 
 @handler(
@@ -109,13 +110,20 @@ def email_tickets(job: Job[OrderArgs]) -> None:
 )  # fmt: skip
 def resend_tickets(job: Job[ResendArgs]) -> None:
     """State: the buyer of a placed order was sent its tickets, once for each time staff asked."""
+    _refuse_unasked(_again(job.args))
     _email_tickets(job, _again(job.args))
+
+
+def _refuse_unasked(message: Message) -> None:
+    # Whoever corrects a job can type any number, and each is an email under a key of its own.
+    if words := foresight.unasked(message, deliveries.newest_generations([message.order_id])):
+        raise GiveUp(words)
 
 
 def _email_tickets[A](job: Job[A], message: Message) -> None:
     order = _order(message.order_id)
     file = services.newest_file(order)
-    if not order.is_placed or file is None:
+    if not order.is_placed or file is None or deliveries.newer_sent(message):
         with job.effects():
             job.nothing_to_do()
         return

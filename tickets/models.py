@@ -76,7 +76,8 @@ class Delivery(models.Model):
     """One email, written before its first try: every later try sends the same words.
 
     In `text` and `html` the order's link is a placeholder: the database alone opens no order.
-    `uncertain`: the server was lost in the middle, and may have taken it all the same.
+    `uncertain`: a mail server that knows no keys was given it, `tries` times, and may have taken
+    it: each of these calls is going on, was cut, or its answer was lost. `queued`: there is none.
     """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="deliveries")
@@ -91,6 +92,7 @@ class Delivery(models.Model):
     calendar = models.TextField(blank=True, default="")
     file = models.ForeignKey(TicketFile, models.PROTECT, null=True)
     state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.QUEUED)
+    tries = models.PositiveSmallIntegerField(db_default=0)
     provider_id = models.CharField(max_length=200, blank=True, default="")
     first_try_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)

@@ -11,11 +11,11 @@ from django.db import transaction
 from jobs.outbox import enqueue
 from jobs.story import open_jobs
 from orders import refunds
-from orders.models import Order
+from orders.models import Order, Refund
 from orders.money import in_words
 from orders.services import lock_order
 
-from .deliveries import newest_begun
+from .deliveries import newest_generations
 from .models import Ticket, TicketFile, TicketStatus
 from .page import TEMPLATE_REVISION
 
@@ -123,6 +123,17 @@ def refund(order_id: int, reason: str, actor: Actor) -> bool:
     return True
 
 
+def paid_out(order_id: int, refund_id: int, actor: Actor) -> bool:
+    """T11: what is owed for the order was paid. False, and nothing written, where that is known."""
+    with transaction.atomic(durable=True):
+        refund = Refund.objects.select_related("order").filter(pk=refund_id, order=order_id).first()
+        if refund is None or not refunds.pay_out(refund):
+            return False
+        amount = in_words(refund.amount, refund.order.currency)
+        actor.note(refund.order, f"marked {amount} as paid out")
+    return True
+
+
 def resend(order_id: int, seen: int, actor: Actor) -> bool:
     """T11: send the tickets once more, to the order's present address, under a key of its own.
 
@@ -141,10 +152,7 @@ def resend(order_id: int, seen: int, actor: Actor) -> bool:
 
 def newest_generation(order: Order) -> int:
     """Of the order's ticket email: begun, or waiting for its job; at least 1, the first one's."""
-    # Jobs first: the row of a delivery is there before its job is done.
-    jobs = open_jobs(f"order:{order.pk}", "resend_tickets")
-    asked = [int(job.args["generation"]) for job in jobs]
-    return max(1, newest_begun(order), *asked)
+    return newest_generations([order.pk])[order.pk]
 
 
 def _refuse_unless_sendable(order: Order) -> None:

@@ -92,7 +92,8 @@ def _emails(order: Order) -> Iterator[Line]:
             note = f"provider id {delivery.provider_id}"
             yield Line(delivery.settled_at, f"{name}: {delivery.state}", note, tone="good")
         elif delivery.state == DeliveryState.UNCERTAIN:
-            note = "the mail server was lost in the middle, and may have taken it"
+            times = "once" if delivery.tries < 2 else f"{delivery.tries} times"
+            note = f"given to the mail server {times} without an answer: it may have taken it"
             yield Line(delivery.first_try_at, f"{name}: uncertain", note, tone="bad")
 
 
@@ -106,8 +107,8 @@ def _refunds(order: Order) -> Iterator[Line]:
     for refund in order.refunds.all():
         amount = in_words(refund.amount, order.currency)
         yield Line(
-            refund.requested_at, f"refund {refund.status}", f"{amount}: {refund.reason}",
-            refund.actor,
+            # When it was paid out, and by whom, the staff log tells.
+            refund.requested_at, "refund requested", f"{amount}: {refund.reason}", refund.actor,
         )  # fmt: skip
 
 

@@ -39,15 +39,6 @@ def of_email(order: PlacedOrder) -> Prognosis:
 
 
 @pytest.fixture
-def made(mailbox: MailFolder) -> PlacedOrder:
-    """An order with tickets and file, whose email is due."""
-    placed = buy(new_type())
-    with pytest.raises(RuntimeError):
-        drain(rounds=1)
-    return placed
-
-
-@pytest.fixture
 def sent(made: PlacedOrder) -> PlacedOrder:
     """An order whose email was sent."""
     drain()
@@ -92,15 +83,75 @@ def test_a_try_older_than_the_window_may_send_twice(made: PlacedOrder, hours: fl
     assert found.text.endswith("older than the provider's 24 h window: may send twice")
 
 
-@pytest.mark.parametrize("state", [DeliveryState.QUEUED, DeliveryState.UNCERTAIN])
 @override_settings(MAIL_KEY_WINDOW=0)
-def test_where_the_provider_knows_no_keys_any_try_may_send_twice(
-    made: PlacedOrder, state: str
+def test_where_the_provider_knows_no_keys_what_it_may_have_taken_may_send_twice(
+    made: PlacedOrder,
 ) -> None:
-    begun(made, 0.1, state)
-    found = of_email(made)
-    assert found.effect is Effect.MAY_REPEAT
-    assert found.text == "a try began 6 min ago and the mail server knows no keys: may send twice"
+    begun(made, 0.1, DeliveryState.UNCERTAIN)
+    assert of_email(made) == Prognosis(
+        Effect.MAY_REPEAT,
+        "a try began 6 min ago, the mail server, which knows no keys, may have taken it: "
+        "may send twice",
+    )
+
+
+@override_settings(MAIL_KEY_WINDOW=0)
+def test_where_the_provider_knows_no_keys_what_it_refused_is_safe_however_long_ago(
+    made: PlacedOrder,
+) -> None:
+    begun(made, 24 * 5)
+    assert of_email(made) == Prognosis(
+        Effect.SAFE, "a try began 5 d ago and the mail server did not take it: safe"
+    )
+
+
+@pytest.mark.parametrize("state", [DeliveryState.QUEUED, DeliveryState.UNCERTAIN])
+@pytest.mark.parametrize("window", [0, DAY])
+def test_an_email_whose_tickets_were_resent_meanwhile_is_nothing(
+    made: PlacedOrder, state: str, window: int
+) -> None:
+    begun(made, 48, state)
+    services.resend(made.id, 1, Actor("boxoffice"))
+    services.resend(made.id, 2, Actor("boxoffice"))
+    drain()
+    Delivery.objects.filter(generation=2).update(state=state, settled_at=None)
+    at = Delivery.objects.get(generation=3).settled_at
+    assert at is not None
+    overtaken = Prognosis(
+        Effect.NOTHING, f"email 3 was sent at {at:%H:%M} UTC: nothing will happen"
+    )
+    with override_settings(MAIL_KEY_WINDOW=window):
+        assert of_email(made) == overtaken
+        second, third = foresee("resend_tickets", ResendArgs(made.id, 2), ResendArgs(made.id, 3))
+    assert second == overtaken
+    assert third.text.startswith("already done")
+
+
+def test_a_later_email_that_was_not_sent_is_no_reason_to_do_nothing(made: PlacedOrder) -> None:
+    begun(made, 1)
+    services.resend(made.id, 1, Actor("boxoffice"))
+    assert of_email(made).effect is Effect.SAFE
+
+
+def test_a_refund_is_no_later_email_of_the_tickets(sent: PlacedOrder) -> None:
+    services.refund(sent.id, "moved", Actor("boxoffice"))
+    drain()
+    Order.objects.update(status=OrderStatus.PLACED, version=1)
+    Delivery.objects.filter(kind="tickets").update(state=DeliveryState.QUEUED)
+    assert of_email(sent).effect is Effect.SAFE
+
+
+@pytest.mark.parametrize("generation", [-1, 0, 3, 999, 2**31, 2**62])
+def test_a_resending_that_nobody_can_have_asked_for_cannot_be_replayed(
+    sent: PlacedOrder, generation: int
+) -> None:
+    found, next_one = foresee(
+        "resend_tickets", ResendArgs(sent.id, generation), ResendArgs(sent.id, 2)
+    )
+    assert found == Prognosis(
+        Effect.IMPOSSIBLE, f"nobody asked for email {generation} of this order: the newest is 1"
+    )
+    assert next_one.effect is Effect.SAFE
 
 
 def test_an_order_that_is_not_placed_is_sent_nothing(made: PlacedOrder) -> None:
@@ -150,11 +201,15 @@ def test_each_generation_and_kind_is_foreseen_by_its_own_delivery(sent: PlacedOr
     assert refund.effect is Effect.NOTHING
 
 
-@pytest.mark.parametrize("kind", ["email_tickets", "render_tickets", "refund_order"])
-def test_five_thousand_are_foreseen_in_few_looks(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "looks"),
+    [("email_tickets", 3), ("render_tickets", 3), ("refund_order", 3), ("resend_tickets", 6)],
+)
+def test_five_thousand_are_foreseen_in_few_looks(kind: str, looks: int) -> None:
     orders = [buy(new_type()) for _ in range(3)]
-    many = [OrderArgs(orders[number % 3].id + number // 3 * 1000) for number in range(5000)]
+    numbers = [orders[number % 3].id + number // 3 * 1000 for number in range(5000)]
+    many = [ResendArgs(pk, 2) if kind == "resend_tickets" else OrderArgs(pk) for pk in numbers]
     with CaptureQueriesContext(connection) as asked:
         found = foresee(kind, *many)
     assert len(found) == 5000
-    assert len(asked) <= 3
+    assert len(asked) <= looks

@@ -1,18 +1,23 @@
 """Resend and render again: one press, one email; what is done already is not done again."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client, override_settings
+from django.urls import reverse
+from django.utils import timezone
 from redis import Redis
 
 from jobs.models import OutboxRow, ProcessedJob
 from jobs.testing import drain, enqueued
+from orders.box_office import make_group
 from orders.models import Order, OrderStatus
 from orders.services import PlacedOrder
 from tests.books import books_are_in_order
 from tests.conftest import MailFolder
-from tests.people import buy, new_type
+from tests.people import box_office, buy, new_type
 from tickets import page, services
 from tickets.models import Delivery, Ticket, TicketFile
 from tickets.services import Actor, Refused
@@ -166,3 +171,109 @@ def test_rendering_again_is_refused_while_a_job_is_to_do_it(sent: PlacedOrder) -
         services.render_again(sent.id, STAFF)
     OutboxRow.objects.update(dead_at="2026-01-01T00:00Z")
     assert services.render_again(sent.id, STAFF) > job
+
+
+def kill(generation: int | None = None) -> OutboxRow:
+    """The open job is dead, and of this generation."""
+    row = OutboxRow.objects.get()
+    row.dead_at, row.relayed_at, row.entry_id = timezone.now(), None, None
+    row.args = row.args if generation is None else {**row.args, "generation": generation}
+    row.save()
+    return row
+
+
+def replay(row: OutboxRow) -> None:
+    OutboxRow.objects.filter(pk=row.pk).update(dead_at=None)
+    drain()
+
+
+@pytest.mark.parametrize("state", ["queued", "uncertain", ""])
+@pytest.mark.parametrize("window", [0, 24 * 3600])
+def test_a_dead_first_email_whose_tickets_were_resent_meanwhile_sends_no_second_one(
+    made: PlacedOrder, mailbox: MailFolder, state: str, window: int
+) -> None:
+    row = kill()
+    resend(made)
+    drain()
+    second = Delivery.objects.get()
+    if state:
+        second.pk, second.generation, second.idempotency_key = None, 1, "first"
+        second.state, second.settled_at, second.outbox_id = state, None, row.pk
+        second.save()
+    with override_settings(MAIL_KEY_WINDOW=window):
+        replay(row)
+    assert len(mailbox.calls()) == 1
+    assert ProcessedJob.objects.get(pk=row.pk).result == "nothing to do"
+
+
+def test_a_dead_resending_after_which_another_one_was_sent_sends_nothing(
+    sent: PlacedOrder, mailbox: MailFolder
+) -> None:
+    resend(sent)
+    row = kill()
+    resend(sent, 2)
+    drain()
+    replay(row)
+    assert len(mailbox.calls()) == 2
+    assert ProcessedJob.objects.get(pk=row.pk).result == "nothing to do"
+
+
+@pytest.mark.parametrize("generation", [-3, 0, 3, 4, 999, 2**31, 2**62])
+def test_a_resending_under_a_number_that_nobody_asked_for_is_dead_at_once(
+    sent: PlacedOrder, mailbox: MailFolder, generation: int
+) -> None:
+    resend(sent)
+    replay(kill(generation))
+    assert (
+        f"nobody asked for email {generation} of this order" in OutboxRow.objects.get().dead_reason
+    )
+    assert len(mailbox.calls()) == 1
+    assert seen_now(sent) == 1
+    assert resend(sent, 1)
+
+
+def test_a_resending_that_runs_before_the_one_before_it_is_sent(
+    sent: PlacedOrder, mailbox: MailFolder
+) -> None:
+    resend(sent)
+    OutboxRow.objects.update(available_at="2100-01-01T00:00Z")
+    resend(sent, 2)
+    drain()
+    assert Delivery.objects.get(generation=3).state == "sent"
+
+
+def test_a_resending_that_had_nothing_to_do_is_counted_all_the_same(
+    sent: PlacedOrder, mailbox: MailFolder
+) -> None:
+    resend(sent)
+    Order.objects.update(version=2)
+    drain()
+    assert ProcessedJob.objects.get(kind="resend_tickets").result == "nothing to do"
+    Order.objects.update(version=1)
+    assert seen_now(sent) == 2
+    assert resend(sent, 2)
+    drain()
+    assert Delivery.objects.get(generation=3).state == "sent"
+
+
+MALFORMED: list[Any] = [
+    {}, {"generation": "x"}, {"generation": "2"}, {"generation": None}, {"generation": True},
+    {"generation": 2.0}, {"generation": [2]}, {"generation": 10**30}, {"generation": 999},
+    {"generation": -5}, [], [2], 7, "text",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("args", MALFORMED, ids=repr)
+def test_a_dead_resending_with_any_arguments_stands_in_nobodys_way(
+    sent: PlacedOrder, client: Client, args: Any
+) -> None:
+    resend(sent)
+    row = kill()
+    row.args = args
+    row.save()
+    make_group()
+    client.force_login(box_office())
+    page = client.get(reverse("admin:orders_order_change", args=[sent.id]))
+    assert page.status_code == 200
+    assert seen_now(sent) == 1
+    assert resend(sent, 1)

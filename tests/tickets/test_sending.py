@@ -2,27 +2,29 @@
 
 import smtplib
 import socket
-from collections.abc import Callable
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from jobs.models import OutboxRow
+from jobs.models import JobEvent, OutboxRow
 from jobs.policy import GiveUp, TryLater
 from jobs.registry import all_kinds, kind_named
 from jobs.testing import drain
 from orders.services import PlacedOrder
-from stagedoor.mailbox import Mailbox
 from tests.conftest import MailFolder
 from tests.people import buy, new_type
+from tests.tickets.conftest import Answers
+from tests.tickets.tries import dead_row, try_now
 from tickets import handlers
 from tickets.deliveries import MARGIN
 from tickets.handlers import OrderArgs
 from tickets.models import Delivery, DeliveryState
-from tickets.sending import verdict_on
+from tickets.sending import MailRefused, verdict_on
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,7 +38,7 @@ def refused(*codes: int) -> smtplib.SMTPRecipientsRefused:
     )
 
 
-ANSWERS: list[tuple[OSError, type[Exception] | None]] = [
+ANSWERS: list[tuple[Exception, type[Exception]]] = [
     (refused(550), GiveUp),
     (refused(550, 553), GiveUp),
     (refused(450), TryLater),
@@ -49,70 +51,94 @@ ANSWERS: list[tuple[OSError, type[Exception] | None]] = [
     (ConnectionResetError(104, "reset"), TryLater),
     (TimeoutError("timed out"), TryLater),
     (socket.gaierror(-3, "Temporary failure in name resolution"), TryLater),
-    (smtplib.SMTPDataError(554, b"we think it is spam"), None),
-    (smtplib.SMTPAuthenticationError(535, b"wrong password"), None),
-    (FileNotFoundError("no such folder"), None),
+    (smtplib.SMTPDataError(554, b"we think it is spam"), MailRefused),
+    (smtplib.SMTPAuthenticationError(535, b"wrong password"), MailRefused),
+    (smtplib.SMTPNotSupportedError("STARTTLS extension not supported by server."), MailRefused),
+    (smtplib.SMTPResponseException(500, b"Line too long."), MailRefused),
+    (FileNotFoundError("no such folder"), FileNotFoundError),
+    (ValueError(f"Invalid address '{ADDRESS}'"), GiveUp),
 ]
 
 
 @pytest.mark.parametrize(("answer", "expected"), ANSWERS, ids=lambda value: repr(value)[:40])
 def test_an_answer_of_the_mail_server_is_a_verdict(
-    answer: OSError, expected: type[Exception] | None
+    answer: Exception, expected: type[Exception]
 ) -> None:
     verdict = verdict_on(answer)
-    assert type(verdict) is (expected or type(None))
+    assert type(verdict) is expected
     assert ADDRESS not in str(verdict)
     if isinstance(verdict, TryLater):
         assert verdict.delay == 30
 
 
-@pytest.fixture
-def order(mailbox: MailFolder) -> PlacedOrder:
-    """An order with its file, whose email is due."""
-    placed = buy(new_type())
-    with pytest.raises(RuntimeError):
-        drain(rounds=1)
-    return placed
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        (refused(450), False),
+        (refused(421), True),
+        (smtplib.SMTPConnectError(421, b"too busy"), True),
+        (smtplib.SMTPSenderRefused(452, b"full", "tickets@example.org"), True),
+        (smtplib.SMTPDataError(451, b"local error"), True),
+        (smtplib.SMTPServerDisconnected("gone"), True),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_an_answer_about_one_recipient_is_not_held_against_the_server(
+    answer: Exception, counts: bool
+) -> None:
+    verdict = verdict_on(answer)
+    assert isinstance(verdict, TryLater)
+    assert verdict.of_provider is counts
 
 
-type Answers = Callable[..., None]
+ODD = b'5.7.1 no "buyer"(x)@example.org buyer%example.org+40 BUYER AT EXAMPLE.ORG wanted'
 
 
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    """Let the mail server raise these, one after the other; None accepts."""
-
-    def arm(*errors: BaseException | None, at: str = "send_messages") -> None:
-        left = list(errors)
-        real = getattr(Mailbox, at)
-
-        def answer(mailbox: Mailbox, *args: Any) -> Any:
-            error = left.pop(0) if left else None
-            if error is not None:
-                raise error
-            return real(mailbox, *args)
-
-        monkeypatch.setattr(Mailbox, at, answer)
-
-    return arm
-
-
-def try_now() -> OutboxRow | None:
-    """Run the email's job; its row, None once it is done."""
-    OutboxRow.objects.update(available_at=timezone.now())
-    drain()
-    return OutboxRow.objects.first()
-
-
-def dead_row() -> OutboxRow:
-    row = try_now()
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (smtplib.SMTPDataError(554, ODD), "MailRefused: the mail server answers 554 to DATA"),
+        (smtplib.SMTPDataError(451, ODD), "TryLater: the mail server answers 451 to DATA"),
+        (
+            smtplib.SMTPSenderRefused(550, ODD, "buyer@example.org"),
+            "MailRefused: the mail server answers 550 to MAIL",
+        ),
+        (
+            smtplib.SMTPAuthenticationError(535, ODD),
+            "MailRefused: the mail server answers 535 to AUTH",
+        ),
+        (
+            smtplib.SMTPServerDisconnected(f"lost: {ODD!r}"),
+            "TryLater: the mail server does not serve: SMTPServerDisconnected",
+        ),
+        (
+            smtplib.SMTPException(f"nonsense: {ODD!r}"),
+            "MailRefused: the mail server cannot do it: SMTPException",
+        ),
+        (
+            ValueError(f"Invalid address {ODD!r}"),
+            "GiveUp: the message cannot be sent as it is: ValueError",
+        ),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+@pytest.mark.parametrize("window", [0, DAY])
+def test_what_is_stored_of_an_answer_is_its_code_and_phase_alone(
+    made: PlacedOrder, answers: Answers, answer: Exception, shown: str, window: int
+) -> None:
+    answers(answer)
+    with override_settings(MAIL_KEY_WINDOW=window):
+        row = try_now()
     assert row is not None
-    assert row.dead_at is not None
-    return row
+    assert row.last_error == shown
+    events = " ".join(JobEvent.objects.values_list("note", flat=True))
+    stored = f"{row.last_error}{row.traceback}{row.dead_reason}{events}".lower()
+    assert "example" not in stored
+    assert "buyer" not in stored
 
 
 def test_a_refused_recipient_is_dead_at_once_and_its_address_is_in_no_reason(
-    order: PlacedOrder, answers: Answers
+    made: PlacedOrder, answers: Answers
 ) -> None:
     answers(refused(550))
     row = dead_row()
@@ -122,7 +148,7 @@ def test_a_refused_recipient_is_dead_at_once_and_its_address_is_in_no_reason(
 
 @pytest.mark.parametrize("at", ["open", "send_messages"])
 def test_a_mail_server_that_is_away_burns_no_attempt(
-    order: PlacedOrder, answers: Answers, at: str, mailbox: MailFolder
+    made: PlacedOrder, answers: Answers, at: str, mailbox: MailFolder
 ) -> None:
     answers(*[ConnectionRefusedError(111, "refused")] * 12, at=at)
     for _ in range(12):
@@ -134,39 +160,15 @@ def test_a_mail_server_that_is_away_burns_no_attempt(
 
 
 def test_a_server_that_says_goodbye_badly_has_accepted_all_the_same(
-    order: PlacedOrder, answers: Answers, mailbox: MailFolder
+    made: PlacedOrder, answers: Answers, mailbox: MailFolder
 ) -> None:
     answers(smtplib.SMTPServerDisconnected("bye"), at="close")
     assert try_now() is None
     assert [call["accepted"] for call in mailbox.calls()] == [True]
 
 
-@override_settings(MAIL_KEY_WINDOW=0)
-def test_without_keys_a_loss_in_the_middle_is_tried_once_more_and_no_third_time(
-    order: PlacedOrder, answers: Answers
-) -> None:
-    answers(*[smtplib.SMTPServerDisconnected("gone")] * 3)
-    row = try_now()
-    assert row is not None
-    assert row.dead_at is None
-    assert Delivery.objects.get().state == DeliveryState.UNCERTAIN
-    row = dead_row()
-    assert "may send twice" in row.dead_reason
-
-
-@override_settings(MAIL_KEY_WINDOW=0)
-def test_without_keys_a_server_that_cannot_be_reached_is_no_loss_in_the_middle(
-    order: PlacedOrder, answers: Answers
-) -> None:
-    answers(*[TimeoutError("timed out")] * 5, at="open")
-    for _ in range(5):
-        assert try_now() is not None
-    assert Delivery.objects.get().state == DeliveryState.QUEUED
-    assert try_now() is None
-
-
 def test_with_keys_losses_in_the_middle_are_repeated_until_it_is_sent(
-    order: PlacedOrder, answers: Answers, mailbox: MailFolder
+    made: PlacedOrder, answers: Answers, mailbox: MailFolder
 ) -> None:
     answers(*[TimeoutError("timed out")] * 5)
     for _ in range(5):
@@ -187,7 +189,7 @@ def failed_first_try(answers: Answers) -> None:
 
 
 def test_a_try_that_may_be_a_second_email_is_not_made(
-    order: PlacedOrder, answers: Answers, mailbox: MailFolder
+    made: PlacedOrder, answers: Answers, mailbox: MailFolder
 ) -> None:
     failed_first_try(answers)
     began(DAY - MARGIN + 60)
@@ -197,7 +199,7 @@ def test_a_try_that_may_be_a_second_email_is_not_made(
 
 
 def test_a_try_within_the_window_is_made(
-    order: PlacedOrder, answers: Answers, mailbox: MailFolder
+    made: PlacedOrder, answers: Answers, mailbox: MailFolder
 ) -> None:
     failed_first_try(answers)
     began(DAY - MARGIN - 60)
@@ -205,27 +207,79 @@ def test_a_try_within_the_window_is_made(
     assert len(mailbox.messages()) == 1
 
 
+def consent(*orders: PlacedOrder) -> None:
+    """As the replay of the jobs of these orders' first emails does."""
+    told = kind_named("email_tickets").consent
+    assert told is not None
+    with transaction.atomic():
+        told([OrderArgs(order.id) for order in orders])
+
+
 def test_a_person_who_accepts_it_lets_the_next_try_be_a_first_one(
-    order: PlacedOrder, answers: Answers, mailbox: MailFolder
+    made: PlacedOrder, answers: Answers, mailbox: MailFolder
 ) -> None:
     failed_first_try(answers)
     began(3 * DAY)
     dead_row()
-    consent = kind_named("email_tickets").consent
-    assert consent is not None
-    consent(OrderArgs(order.id))
-    OutboxRow.objects.update(dead_at=None, relayed_at=None, entry_id=None)
+    consent(made)
+    OutboxRow.objects.update(dead_at=None)
     assert try_now() is None
     assert len(mailbox.messages()) == 1
 
 
-def test_consent_changes_nothing_of_what_was_sent(order: PlacedOrder) -> None:
+def test_consent_changes_nothing_of_what_was_sent(made: PlacedOrder) -> None:
     drain()
     before = Delivery.objects.values().get()
-    consent = kind_named("email_tickets").consent
-    assert consent is not None
-    consent(OrderArgs(order.id))
+    for window in (0, DAY):
+        with override_settings(MAIL_KEY_WINDOW=window):
+            consent(made)
     assert Delivery.objects.values().get() == before
+
+
+def test_consent_changes_neither_date_nor_window_under_a_key_that_is_remembered(
+    made: PlacedOrder, answers: Answers
+) -> None:
+    failed_first_try(answers)
+    began(DAY - MARGIN - 60)
+    before = Delivery.objects.values().get()
+    consent(made)
+    assert Delivery.objects.values().get() == before
+    began(DAY - MARGIN + 60)
+    consent(made)
+    assert timezone.now() - Delivery.objects.get().first_try_at < timedelta(minutes=1)
+
+
+def test_consent_is_for_the_asked_email_alone(made: PlacedOrder, answers: Answers) -> None:
+    failed_first_try(answers)
+    began(3 * DAY)
+    first = Delivery.objects.get()
+    for number, (kind, generation) in enumerate([("tickets", 2), ("refund", 1)]):
+        first.pk, first.kind, first.generation = None, kind, generation
+        first.idempotency_key = str(number)
+        first.save()
+    consent(made)
+    old = Delivery.objects.filter(first_try_at__lt=timezone.now() - timedelta(days=2))
+    assert sorted(old.values_list("kind", "generation")) == [("refund", 1), ("tickets", 2)]
+
+
+@override_settings(MAIL_KEY_WINDOW=MARGIN)
+def test_two_replays_of_the_same_many_do_not_wait_in_a_circle(mailbox: MailFolder) -> None:
+    kind = new_type()
+    orders = [buy(kind) for _ in range(40)]
+    drain()
+    Delivery.objects.update(state=DeliveryState.QUEUED)
+    start = threading.Barrier(4)
+
+    def replay(turn: int) -> None:
+        try:
+            start.wait(10)
+            for _ in range(10):
+                consent(*(reversed(orders) if turn % 2 else orders))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(replay, range(1, 5)))
 
 
 def test_every_email_gives_up_before_the_provider_forgets_its_key() -> None:

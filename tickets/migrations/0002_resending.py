@@ -36,6 +36,11 @@ class Migration(migrations.Migration):
             name="made_at",
             field=models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
         ),
+        migrations.AddField(
+            model_name="delivery",
+            name="tries",
+            field=models.PositiveSmallIntegerField(db_default=0),
+        ),
         migrations.AlterField(
             model_name="delivery",
             name="calendar",

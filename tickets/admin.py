@@ -119,6 +119,7 @@ class OrderAdmin(OrderActions):
                 "timeline": timeline(order, story),
                 "now": timezone.now(),
                 "deeds": self.deeds(request, order),
+                "may_open": request.user.has_perm("jobs.view_deadjob"),
             }
         return super().render_change_form(request, context, *args, **kwargs)
 

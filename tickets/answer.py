@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jobs.story import UNFINISHED, Happening, State
-from orders.models import Order
+from orders.models import Order, RefundStatus
 from orders.money import in_words
 
 from .models import Delivery, DeliveryState, MessageKind
@@ -86,7 +86,7 @@ def _refunded(order: Order, story: Sequence[Happening]) -> Answer:
     text = f"The order was refunded: no ticket of it is valid. {owed}".strip()
     if told:
         at = f" at {clock(told.settled_at)}" if told.settled_at else ""
-        return Answer(f"{text} The buyer was told{at}.", "Nothing to do.", "good")
+        return Answer(f"{text} The buyer was told{at}.", _to_pay(order), "good")
     if job is None:
         return Answer(text, "Nobody told the buyer: please do.", "bad")
     if job.what == State.DEAD:
@@ -94,9 +94,22 @@ def _refunded(order: Order, story: Sequence[Happening]) -> Answer:
     return Answer(f"{text} The buyer will be told: {_state(job)}.", BY_ITSELF)
 
 
+def _to_pay(order: Order) -> str:
+    waits = any(refund.status == RefundStatus.REQUESTED for refund in order.refunds.all())
+    return "Pay it back, then mark it as paid out." if waits else "Nothing to do."
+
+
+PAYMENT = {
+    RefundStatus.REQUESTED: "to pay back",
+    RefundStatus.DONE: "paid out",
+    RefundStatus.FAILED: "could not be paid back",
+}
+
+
 def _owed(order: Order) -> Iterable[str]:
     for refund in order.refunds.all():
-        yield f"{in_words(refund.amount, order.currency)} to pay back: {refund.status}."
+        amount = in_words(refund.amount, order.currency)
+        yield f"{amount} {PAYMENT[RefundStatus(refund.status)]}."
 
 
 def _dead(text: str, job: Happening, otherwise: str) -> Answer:

@@ -3,7 +3,7 @@
 The line of the log is written in the transaction of the deed: neither is there without the other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import URLPattern, path, reverse
 
 from jobs.correlation import request_id
+from orders import refunds
 from orders.models import Event, Order
 from orders.money import in_words
 
@@ -33,6 +34,7 @@ from .services import Actor, Refused
 RESEND, RENDER = "tickets.resend_tickets", "tickets.rerender_order"
 REFUND, EXPORT = "orders.refund_order", "tickets.export_attendees"
 CHANGE_PAGE = "admin:orders_order_change"
+INCOMPLETE = "The form was incomplete. Please try again from this page."
 
 type Done = tuple[int, str]
 """Level and words of the message that says how it went."""
@@ -47,8 +49,8 @@ class Deed:
     seen: int | None = None
 
 
-class ResendForm(forms.Form):
-    """The newest email that the page showed: the same form twice sends one."""
+class SeenForm(forms.Form):
+    """What the page showed, the newest email or the refund: the same form twice does it once."""
 
     seen = forms.IntegerField(min_value=1)
 
@@ -72,6 +74,7 @@ class OrderActions(admin.ModelAdmin[Order]):
             "<int:pk>/resend/": self.resend_view,
             "<int:pk>/render/": self.render_view,
             "<int:pk>/refund/": self.refund_view,
+            "<int:pk>/paid-out/": self.paid_out_view,
             "event/<int:pk>/attendees.csv": self.attendees_view,
         }
         own = [
@@ -86,24 +89,17 @@ class OrderActions(admin.ModelAdmin[Order]):
 
     def deeds(self, request: HttpRequest, order: Order) -> list[Deed]:
         """What this person may do with this order now."""
-        if not order.is_placed:
-            return []
-        seen = services.newest_generation(order)
-        offered = {
-            RESEND: Deed("Resend the email", _url("resend", order), seen),
-            RENDER: Deed("Render again", _url("render", order), seen),
-            REFUND: Deed("Refund…", _url("refund", order)),
-        }
-        return [deed for needed, deed in offered.items() if request.user.has_perm(needed)]
+        offered = _of_placed(order) if order.is_placed else _of_refunded(order)
+        return [deed for needed, deed in offered if request.user.has_perm(needed)]
 
     def resend_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
         """POST: send the tickets once more."""
         return self._act(request, pk, RESEND, self._resend)
 
     def _resend(self, request: HttpRequest, order: Order, actor: Actor) -> Done:
-        form = ResendForm(request.POST)
+        form = SeenForm(request.POST)
         if not form.is_valid():
-            raise Refused("The form was incomplete. Please try again from this page.")
+            raise Refused(INCOMPLETE)
         if services.resend(order.pk, form.cleaned_data["seen"], actor):
             return messages.SUCCESS, f"The tickets will be emailed to {order.email} once more."
         return messages.WARNING, (
@@ -146,6 +142,18 @@ class OrderActions(admin.ModelAdmin[Order]):
             )
         return messages.WARNING, "The order is not placed any more: nothing was changed."
 
+    def paid_out_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+        """POST: the money of a refund is with the buyer."""
+        return self._act(request, pk, REFUND, self._paid_out)
+
+    def _paid_out(self, request: HttpRequest, order: Order, actor: Actor) -> Done:
+        form = SeenForm(request.POST)
+        if not form.is_valid():
+            raise Refused(INCOMPLETE)
+        if services.paid_out(order.pk, form.cleaned_data["seen"], actor):
+            return messages.SUCCESS, "The refund is marked as paid out."
+        return messages.WARNING, "It was marked as paid out already: nothing was changed."
+
     def _act(
         self, request: HttpRequest, pk: int, needed: str,
         deed: Callable[[HttpRequest, Order, Actor], Done],
@@ -182,6 +190,20 @@ class OrderActions(admin.ModelAdmin[Order]):
                 "Cache-Control": "no-store, private",
             },
         )
+
+
+def _of_placed(order: Order) -> Iterator[tuple[str, Deed]]:
+    seen = services.newest_generation(order)
+    if services.newest_file(order) is not None:
+        yield RESEND, Deed("Resend the email", _url("resend", order), seen)
+    yield RENDER, Deed("Render again", _url("render", order), seen)
+    yield REFUND, Deed("Refund…", _url("refund", order))
+
+
+def _of_refunded(order: Order) -> Iterator[tuple[str, Deed]]:
+    refund = refunds.open_one(order)
+    if refund is not None:
+        yield REFUND, Deed("Mark as paid out", _url("paid_out", order), refund.pk)
 
 
 def _url(name: str, order: Order) -> str:

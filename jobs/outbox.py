@@ -75,8 +75,11 @@ def enqueue(kind: str, **args: int | str) -> int:
     return put(kind, args)
 
 
-def put(kind: str, args: Mapping[str, int | str]) -> int:
-    """`enqueue()` for arguments that are a mapping."""
+def put(kind: str, args: Mapping[str, int | str], *, after: float = 0.0) -> int:
+    """`enqueue()` for arguments that are a mapping.
+
+    `after`: seconds until the job is due; its age counts from then on.
+    """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError(
             f"enqueue({kind!r}) outside of a transaction: the job could outlive its cause"
@@ -84,18 +87,20 @@ def put(kind: str, args: Mapping[str, int | str]) -> int:
     known = kind_named(kind)
     checked = known.checked_args(args)
     _refuse_unencodable(kind, checked)
-    row = _insert(known, checked)
+    row = _insert(known, checked, after)
     wake_relay_on_commit()
     return row
 
 
-def _insert(kind: Kind[Any], args: Mapping[str, int | str]) -> int:
+def _insert(kind: Kind[Any], args: Mapping[str, int | str], after: float) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            INSERT INTO jobs_outbox (kind, args, subject, lane, request_id, trace,
-                last_error, dead_reason, traceback, dead_by)
-            VALUES (%s, %s, %s, %s, %s, %s, '', '', '', '') RETURNING id
+            INSERT INTO jobs_outbox (due_at, available_at, kind, args, subject, lane, request_id,
+                trace, last_error, dead_reason, traceback, dead_by)
+            SELECT due, due, %s, %s, %s, %s, %s, %s, '', '', '', ''
+            FROM (SELECT statement_timestamp() + make_interval(secs => %s) AS due) AS clock
+            RETURNING id
             """,
             [
                 kind.name,
@@ -104,6 +109,7 @@ def _insert(kind: Kind[Any], args: Mapping[str, int | str]) -> int:
                 kind.lane,
                 request_id(),
                 trace(),
+                after,
             ],
         )
         return int(cursor.fetchone()[0])

@@ -8,7 +8,7 @@ from django.db import transaction
 from . import outbox
 from .models import OutboxRow
 from .pool import Pool
-from .registry import kind_named, parse_entry
+from .registry import Lane, kind_named, parse_entry
 from .runner import Outcome, Runner
 from .slot import Slot
 from .stream import Entry, Letters
@@ -39,7 +39,7 @@ def drain(*, pool: Pool = _inline, rounds: int = 100) -> list[Outcome]:
 
 def _publish(number: int) -> Iterator[tuple[outbox.DueRow, str]]:
     with transaction.atomic(durable=True):
-        rows = outbox.lock_due(1000)
+        rows = [row for lane in Lane for row in outbox.lock_due(1000, lane=lane)]
         outbox.mark_relayed({row.id: f"{number}-{row.id}" for row in rows})
     return ((row, f"{number}-{row.id}") for row in rows)
 

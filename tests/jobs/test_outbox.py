@@ -119,6 +119,17 @@ def test_rows_come_in_order_of_time_then_id_and_only_when_due() -> None:
     assert due() == [third, first, second]
 
 
+def test_a_job_for_later_is_due_and_counts_its_age_from_then_on() -> None:
+    with transaction.atomic():
+        row = outbox.put("example", {"order_id": 1, "note": ""}, after=40)
+    seconds = outbox.seconds_until_due()
+    assert seconds is not None
+    assert 35 < seconds <= 40
+    found = OutboxRow.objects.get(pk=row)
+    assert found.due_at == found.available_at
+    assert due() == []
+
+
 def test_a_row_that_another_relay_holds_is_skipped() -> None:
     held, free = put(), put()
     with psycopg.connect(**connection.get_connection_params()) as other:

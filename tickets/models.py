@@ -70,14 +70,32 @@ class DeliveryState(models.TextChoices):
     SENT = "sent", "sent"
     UNCERTAIN = "uncertain", "uncertain"
     FAILED = "failed", "failed"
+    BOUNCED = "bounced", "bounced"
+
+
+ACCEPTED = (DeliveryState.SENT, DeliveryState.BOUNCED)
+"""Of what the provider has taken: no other try of it is made."""
+
+
+class Bounce(models.TextChoices):
+    """Why an accepted email came back, in the words that staff reads."""
+
+    INVALID = "invalid", "the address does not exist"
+    BOUNCED = "bounced", "the address does not exist, or its mailbox is full"
+    BLOCKED = "blocked", "the provider or the recipient's server blocks it"
+    TIMED_OUT = "timed_out", "the recipient's server did not answer"
+    SPAM = "spam", "it was taken for spam"
+    UNSUBSCRIBED = "unsubscribed", "this address wants no email from us"
+    OTHER = "other", "the provider gives no reason"
 
 
 class Delivery(models.Model):
     """One email, written before its first try: every later try sends the same words.
 
     In `text` and `html` the order's link is a placeholder: the database alone opens no order.
-    `uncertain`: a mail server that knows no keys was given it, `tries` times, and may have taken
-    it: each of these calls is going on, was cut, or its answer was lost. `queued`: there is none.
+    `tries` are the calls that may have been taken: each is going on, was cut, or its answer was
+    lost; `called_at` is when the first of them began. `uncertain`: there are such calls, and the
+    provider knows no keys. `bounced`: it was accepted, and came back.
     """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="deliveries")
@@ -93,10 +111,16 @@ class Delivery(models.Model):
     file = models.ForeignKey(TicketFile, models.PROTECT, null=True)
     state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.QUEUED)
     tries = models.PositiveSmallIntegerField(db_default=0)
+    called_at = models.DateTimeField(null=True)
     provider_id = models.CharField(max_length=200, blank=True, default="")
     first_try_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)
+    bounced_at = models.DateTimeField(null=True)
+    bounce = models.CharField(max_length=20, choices=Bounce, blank=True, db_default="")
     outbox_id = models.BigIntegerField()
+
+    call_noted = False
+    """In memory: the call that is about to be made is one of `tries` already."""
 
     class Meta:
         verbose_name_plural = "deliveries"
@@ -104,6 +128,13 @@ class Delivery(models.Model):
         constraints = [
             models.UniqueConstraint(
                 "order", "kind", "generation", "recipient", name="delivery_message"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["provider_id"],
+                name="delivery_provider_id",
+                condition=~models.Q(provider_id=""),
             )
         ]
 

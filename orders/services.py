@@ -127,8 +127,8 @@ def refuse_unless_on_sale(event: Event) -> None:
 
 
 def _place(wish: Wish, types: Mapping[int, TicketType]) -> PlacedOrder:
-    new = _new_order()
     with transaction.atomic(durable=True):
+        new = _new_order(wish.event)
         if not _insert_order(
             wish, new, sum(types[pk].price * n for pk, n in wish.quantities.items())
         ):
@@ -139,13 +139,34 @@ def _place(wish: Wish, types: Mapping[int, TicketType]) -> PlacedOrder:
     return new
 
 
-def _new_order() -> PlacedOrder:
-    # The link's secret is made of the id, and its digest goes into the row with the INSERT.
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nextval(pg_get_serial_sequence('orders_order', 'id'))")
-        order_id = int(cursor.fetchone()[0])
+def _new_order(event: Event) -> PlacedOrder:
+    order_id = _next_id(event)
     code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(8))
     return PlacedOrder(order_id, code, links.secret_of(order_id, links.newest_key(), 1))
+
+
+def _next_id(event: Event) -> int:
+    """The id of a new order, with the event locked against `announcements`. Raises NotOnSale.
+
+    Whoever moves or cancels the event waits for the orders that are under way, and every order
+    that waited for that has a greater id than those before: who is told is known exactly.
+    """
+    # The link's secret is made of the id, and its digest goes into the row with the INSERT. The
+    # lock is the one that the foreign key takes at COMMIT; the id is drawn only once it is held.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT nextval(pg_get_serial_sequence('orders_order', 'id')) FROM (
+                SELECT FROM orders_event WHERE id = %s AND status = 'on_sale' FOR KEY SHARE
+            ) AS open
+            """,
+            [event.pk],
+        )
+        found = cursor.fetchone()
+    if found is None:
+        refuse_unless_on_sale(Event.objects.get(pk=event.pk))
+        raise NotOnSale("The sale for this event has closed.")
+    return int(found[0])
 
 
 def _insert_order(wish: Wish, new: PlacedOrder, total: int) -> bool:

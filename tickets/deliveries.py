@@ -1,6 +1,6 @@
 """The only writer of deliveries: the words of an email, its first try, how it ended."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from jobs.models import OutboxRow, ProcessedJob
 from orders.models import Order
 
 from . import mail
-from .models import Delivery, DeliveryState, MessageKind, TicketFile
+from .models import Delivery, DeliveryState, Email, MessageKind, TicketFile
 
 MARGIN = 3600
 """Seconds before the provider forgets a key in which no second try is made (design §5)."""
@@ -74,24 +74,28 @@ def _first_try(message: Message, order: Order, file: TicketFile | None, outbox_i
     return delivery
 
 
-def settle_sent(delivery: Delivery, provider_id: str, outbox_id: int) -> bool:
+def settle_sent(delivery: Email, provider_id: str, outbox_id: int) -> bool:
     """Inside `effects()`: the provider accepted the message. False where that was known already.
 
     `outbox_id`: the job that did it, which another one may have begun.
     """
-    open_ones = Delivery.objects.filter(pk=delivery.pk).exclude(state=DeliveryState.SENT)
+    open_ones = _row(delivery).exclude(state=DeliveryState.SENT)
     changed = open_ones.update(
         state=DeliveryState.SENT, provider_id=provider_id, settled_at=Now(), outbox_id=outbox_id
     )
     return changed == 1
 
 
-def note_call(delivery: Delivery) -> bool:
+def _row(email: Email) -> QuerySet[Any]:
+    return type(email)._default_manager.filter(pk=email.pk)
+
+
+def note_call(delivery: Email) -> bool:
     """T7: from now on the server may have taken it, whatever is cut or lost after this commit.
 
     False, and nothing written, where another run of the job has called, or sent, meanwhile.
     """
-    known = Delivery.objects.filter(pk=delivery.pk, tries=delivery.tries)
+    known = _row(delivery).filter(tries=delivery.tries)
     with transaction.atomic(durable=True):
         changed = known.exclude(state=DeliveryState.SENT).update(
             state=DeliveryState.UNCERTAIN, tries=delivery.tries + 1
@@ -100,13 +104,11 @@ def note_call(delivery: Delivery) -> bool:
     return changed == 1
 
 
-def take_call_back(delivery: Delivery) -> None:
+def take_call_back(delivery: Email) -> None:
     """T7: the server refused the call that was noted last: it did not take that one."""
     left = delivery.tries - 1
     state = DeliveryState.UNCERTAIN if left else DeliveryState.QUEUED
-    noted = Delivery.objects.filter(
-        pk=delivery.pk, tries=delivery.tries, state=DeliveryState.UNCERTAIN
-    )
+    noted = _row(delivery).filter(tries=delivery.tries, state=DeliveryState.UNCERTAIN)
     with transaction.atomic(durable=True):
         noted.update(state=state, tries=left)
 
@@ -117,14 +119,19 @@ def begin_again(messages: Sequence[Message]) -> None:
     Of what another try would not send twice nothing is changed: its date and window stay.
     """
     wanted = set(messages)
-    # In one order everywhere: two replays of many that share some must not wait in a circle.
     found = Delivery.objects.filter(order_id__in={one.order_id for one in wanted})
+    allow_again(found.only(*KNOWN), lambda one: message_of(one) in wanted)
+
+
+def allow_again[E: Email](
+    found: QuerySet[E], wanted: Callable[[E], bool] = lambda email: True
+) -> None:
+    """In the caller's transaction: those of these emails that may come twice may be tried again."""
+    # In one order everywhere: two replays of many that share some must not wait in a circle.
     locked = found.exclude(state=DeliveryState.SENT).order_by("pk").select_for_update(no_key=True)
     now = timezone.now()
-    again = [
-        one.pk for one in locked.only(*KNOWN) if message_of(one) in wanted and may_repeat(one, now)
-    ]
-    chosen = Delivery.objects.filter(pk__in=again)
+    again = [one.pk for one in locked if wanted(one) and may_repeat(one, now)]
+    chosen = found.model._default_manager.filter(pk__in=again)
     if settings.MAIL_KEY_WINDOW:
         chosen.update(state=DeliveryState.QUEUED, first_try_at=now)
     else:
@@ -181,7 +188,7 @@ def _generation(args: Any) -> int | None:
     return number if type(number) is int else None
 
 
-def may_repeat(delivery: Delivery, now: datetime) -> bool:
+def may_repeat(delivery: Email, now: datetime) -> bool:
     """Whether another try may be a second email: of one that was begun, and not surely sent."""
     if settings.MAIL_KEY_WINDOW:
         return not repeats_are_dropped(delivery.first_try_at, now)

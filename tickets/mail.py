@@ -2,6 +2,7 @@
 
 import hashlib
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import format_datetime
@@ -18,10 +19,8 @@ from orders.links import secret_of
 from orders.models import Order
 from orders.money import in_words
 
-from .models import Delivery, MessageKind, TicketFile
+from .models import LINK, Delivery, Email, MessageKind, TicketFile
 
-LINK = "[[order-link]]"
-"""Stands in the stored words for the secret link, which is derived when the message goes out."""
 EVENT_LENGTH = timedelta(hours=2)
 """Shown in the buyer's calendar: posters tell no end."""
 
@@ -98,25 +97,41 @@ def _calendar(order: Order) -> str:
     return str(calendar.to_ical().decode())
 
 
-def outgoing(delivery: Delivery, pdf: bytes | None) -> EmailMultiAlternatives:
-    """The message of every try of `delivery`; `pdf` None leaves the link alone."""
-    order = delivery.order
-    secret = secret_of(order.pk, order.link_key, order.link_version)
-    link = f"{settings.BASE_URL}{reverse('order-link', args=[secret])}"
+def outgoing(email: Email, pdf: bytes | None) -> EmailMultiAlternatives:
+    """The message of every try of `email`; `pdf` None leaves the link alone."""
+    links = {placeholder: link_of(order) for placeholder, order in email.links().items()}
     message = EmailMultiAlternatives(
-        subject=delivery.subject,
-        body=delivery.text.replace(LINK, link),
-        to=[delivery.recipient],
+        subject=email.subject,
+        body=_filled(email.text, links),
+        to=[email.recipient],
         headers={
-            "Date": format_datetime(delivery.first_try_at),
-            "Message-ID": delivery.message_id,
-            "Idempotency-Key": delivery.idempotency_key,
+            "Date": format_datetime(email.first_try_at),
+            "Message-ID": email.message_id,
+            "Idempotency-Key": email.idempotency_key,
             "Auto-Submitted": "auto-generated",
         },
     )
-    message.attach_alternative(delivery.html.replace(LINK, link), "text/html")
-    if pdf is not None:
-        message.attach(f"tickets-{order.code}.pdf", pdf, "application/pdf")
-    if delivery.calendar:
-        message.attach(f"event-{order.code}.ics", delivery.calendar, "text/calendar")
+    message.attach_alternative(_filled(email.html, links), "text/html")
+    if isinstance(email, Delivery):
+        _attach(message, email, pdf)
     return message
+
+
+def link_of(order: Order) -> str:
+    """The order's secret link."""
+    secret = secret_of(order.pk, order.link_key, order.link_version)
+    return f"{settings.BASE_URL}{reverse('order-link', args=[secret])}"
+
+
+def _filled(words: str, links: Mapping[str, str]) -> str:
+    for placeholder, link in links.items():
+        words = words.replace(placeholder, link)
+    return words
+
+
+def _attach(message: EmailMultiAlternatives, delivery: Delivery, pdf: bytes | None) -> None:
+    code = delivery.order.code
+    if pdf is not None:
+        message.attach(f"tickets-{code}.pdf", pdf, "application/pdf")
+    if delivery.calendar:
+        message.attach(f"event-{code}.ics", delivery.calendar, "text/calendar")

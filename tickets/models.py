@@ -89,26 +89,21 @@ class Bounce(models.TextChoices):
     OTHER = "other", "the provider gives no reason"
 
 
-class Delivery(models.Model):
+class Email(models.Model):
     """One email, written before its first try: every later try sends the same words.
 
-    In `text` and `html` the order's link is a placeholder: the database alone opens no order.
+    In `text` and `html` the secret links are placeholders: the database alone opens no order.
     `tries` are the calls that may have been taken: each is going on, was cut, or its answer was
     lost; `called_at` is when the first of them began. `uncertain`: there are such calls, and the
     provider knows no keys. `bounced`: it was accepted, and came back.
     """
 
-    order = models.ForeignKey(Order, models.PROTECT, related_name="deliveries")
-    kind = models.CharField(max_length=20, choices=MessageKind)
-    generation = models.PositiveIntegerField(default=1)
     recipient = models.EmailField(max_length=254)
     message_id = models.CharField(max_length=200)
     idempotency_key = models.CharField(max_length=200, unique=True)
     subject = models.CharField(max_length=250)
     text = models.TextField()
     html = models.TextField()
-    calendar = models.TextField(blank=True, default="")
-    file = models.ForeignKey(TicketFile, models.PROTECT, null=True)
     state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.QUEUED)
     tries = models.PositiveSmallIntegerField(db_default=0)
     called_at = models.DateTimeField(null=True)
@@ -121,6 +116,27 @@ class Delivery(models.Model):
 
     call_noted = False
     """In memory: the call that is about to be made is one of `tries` already."""
+
+    class Meta:
+        abstract = True
+
+    def links(self) -> "dict[str, Order]":
+        """Each placeholder in its words, and the order whose link it stands for."""
+        raise NotImplementedError
+
+
+LINK = "[[order-link]]"
+"""Stands in the stored words for the secret link, which is derived when the message goes out."""
+
+
+class Delivery(Email):
+    """One email about an order. `generation`: 1, and one more for each resending."""
+
+    order = models.ForeignKey(Order, models.PROTECT, related_name="deliveries")
+    kind = models.CharField(max_length=20, choices=MessageKind)
+    generation = models.PositiveIntegerField(default=1)
+    calendar = models.TextField(blank=True, default="")
+    file = models.ForeignKey(TicketFile, models.PROTECT, null=True)
 
     class Meta:
         verbose_name_plural = "deliveries"
@@ -140,3 +156,7 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} to the buyer of order {self.order_id}"
+
+    def links(self) -> dict[str, Order]:
+        """Its order's own."""
+        return {LINK: self.order}

@@ -18,7 +18,7 @@ from jobs.policy import GiveUp, TryLater
 
 from . import deliveries, mail, metrics
 from .deliveries import CALLS
-from .models import Delivery
+from .models import Email
 from .times import ago, length
 
 PAUSE = 30.0
@@ -42,7 +42,7 @@ class MailRefused(Exception):
     """The mail server does not want something: the text says its code, and to which command."""
 
 
-def send(delivery: Delivery, pdf: bytes | None) -> None:
+def send(delivery: Email, pdf: bytes | None) -> None:
     """Give the message to the mail server: nothing is raised once it has accepted it.
 
     Raises TryLater where the server does not serve, GiveUp where it refuses the recipient or
@@ -67,7 +67,7 @@ def send(delivery: Delivery, pdf: bytes | None) -> None:
     _raise(error)
 
 
-def _refuse_repeat(delivery: Delivery) -> None:
+def _refuse_repeat(delivery: Email) -> None:
     now = timezone.now()
     window = settings.MAIL_KEY_WINDOW
     if not window:
@@ -79,7 +79,7 @@ def _refuse_repeat(delivery: Delivery) -> None:
         )
 
 
-def _refuse_third_call(delivery: Delivery) -> None:
+def _refuse_third_call(delivery: Email) -> None:
     if delivery.tries >= CALLS:
         raise GiveUp(
             f"may send twice: the mail server was given it {delivery.tries} times "
@@ -87,13 +87,13 @@ def _refuse_third_call(delivery: Delivery) -> None:
         )
 
 
-def _note_call(delivery: Delivery) -> None:
+def _note_call(delivery: Email) -> None:
     # Before the call, not after its loss: a worker that is killed writes nothing any more.
     if not settings.MAIL_KEY_WINDOW and not deliveries.note_call(delivery):
         raise TryLater(PAUSE, "another run of this job is at it", of_provider=False)
 
 
-def _conclude_call(delivery: Delivery, error: Exception, begun: bool) -> None:
+def _conclude_call(delivery: Email, error: Exception, begun: bool) -> None:
     if not begun or surely_not_taken(error):
         deliveries.take_call_back(delivery)
     else:

@@ -1,6 +1,6 @@
 """Tables of selling: events, ticket types, places, orders, refunds.
 
-`services` alone writes places and orders, `refunds` alone refunds.
+`services` alone writes places and orders, `refunds` alone refunds, `announcements` alone those.
 """
 
 from datetime import datetime, timedelta
@@ -61,7 +61,11 @@ class Event(models.Model):
 
     class Meta:
         ordering = ("starts_at",)
-        permissions = [("publish_event", "Can publish and close events")]
+        permissions = [
+            ("publish_event", "Can publish and close events"),
+            ("move_event", "Can move events to another time"),
+            ("cancel_event", "Can cancel events and refund their orders"),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(sale_opens_at__lt=F("sale_closes_at")),
@@ -308,3 +312,48 @@ class RefundItem(models.Model):
 
     def __str__(self) -> str:
         return f"admission {self.seq} of order {self.order_id}"
+
+
+class AnnouncementKind(models.TextChoices):
+    MOVED = "moved", "moved"
+    CANCELLED = "cancelled", "cancelled"
+
+
+class Announcement(models.Model):
+    """An event was moved or cancelled, and how far its buyers have been told.
+
+    It covers the orders of the event up to the id `last_order_id` that are placed when their turn
+    comes; those up to `cursor` have the job of their email, `told` of them, `total` at the time.
+    `number`: 1 for the event's first. `words` are for buyers, `reason` is for colleagues.
+    """
+
+    event = models.ForeignKey(Event, models.PROTECT, related_name="announcements")
+    number = models.PositiveSmallIntegerField()
+    kind = models.CharField(max_length=10, choices=AnnouncementKind)
+    words = models.TextField(blank=True, default="")
+    reason = models.CharField(max_length=500, blank=True, default="")
+    by = models.CharField(max_length=200)
+    request_id = models.CharField(max_length=64, blank=True, default="")
+    created_at = models.DateTimeField(db_default=Now())
+    old_starts_at = models.DateTimeField()
+    old_doors_minutes = models.PositiveSmallIntegerField()
+    starts_at = models.DateTimeField()
+    doors_minutes = models.PositiveSmallIntegerField()
+    last_order_id = models.BigIntegerField()
+    cursor = models.BigIntegerField(default=0)
+    told = models.PositiveIntegerField(default=0)
+    total = models.PositiveIntegerField()
+    done_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+        ordering = ("event_id", "number")
+        constraints = [models.UniqueConstraint("event", "number", name="announcement_number")]
+
+    def __str__(self) -> str:
+        return f"announcement {self.number} of {self.event}"
+
+    @property
+    def is_cancellation(self) -> bool:
+        """Whether the event does not take place, so that its orders are refunded."""
+        return self.kind == AnnouncementKind.CANCELLED

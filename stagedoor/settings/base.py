@@ -178,6 +178,14 @@ DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="Stagedoor <tickets@s
 MAIL_ATTACHMENT_LIMIT = env.int("MAIL_ATTACHMENT_LIMIT", default=7 * 1024 * 1024)
 # Seconds for which the provider drops a second message under the same Idempotency-Key.
 MAIL_KEY_WINDOW = env.int("MAIL_KEY_WINDOW", default=24 * 3600)
+# Emails to all buyers of an event: how many come due in a second, and orders to a commit.
+MAIL_BULK_RATE = env.float("MAIL_BULK_RATE", default=10.0)
+MAIL_BULK_BATCH = env.int("MAIL_BULK_BATCH", default=100)
+if MAIL_BULK_RATE <= 0 or MAIL_BULK_BATCH < 1:
+    raise ImproperlyConfigured("MAIL_BULK_RATE and MAIL_BULK_BATCH must be above 0.")
+
+# Who pays refunds back; see orders.payments.
+PAYMENTS = env.str("PAYMENTS", default="orders.payments.Recorded")
 
 # The way of a job; every number is design.md's (docs/operations.md has the table).
 JOBS: dict[str, Any] = {

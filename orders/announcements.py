@@ -1,0 +1,182 @@
+"""The only writer of announcements: an event is moved or cancelled (T11), its buyers are told.
+
+They are told by a job that goes through the orders batch by batch: the announcement's cursor is
+committed with each batch, and every batch is a job of its own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.db.models.functions import Now
+
+from jobs.correlation import request_id
+from jobs.outbox import put
+
+from .models import Announcement, AnnouncementKind, Event, EventStatus, Order, OrderStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deed:
+    """Who does it, what the buyers are to read, and the newest announcement that the page showed.
+
+    `seen`: its number, 0 for none: the same form twice, or two people's, do it once. `note` is
+    told of the event and what was done, in the same transaction.
+    """
+
+    seen: int
+    by: str
+    words: str = ""
+    reason: str = ""
+    note: Callable[[Event, str], None] = lambda event, words: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class When:
+    """A start: on the event's wall clock and in UTC, and minutes from the doors to it."""
+
+    starts_local: datetime
+    starts_fold: int | None
+    starts_at: datetime
+    doors_minutes: int
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Whom an announcement would tell now: placed orders, and what they cost by currency."""
+
+    orders: int
+    totals: dict[str, int] = field(default_factory=dict)
+
+
+def newest_number(event: Event) -> int:
+    """Of its announcements; 0 where there is none."""
+    return int(event.announcements.aggregate(newest=Max("number"))["newest"] or 0)
+
+
+def reach(event: Event) -> Reach:
+    """Of an announcement that is made now."""
+    found = _placed(event).values_list("currency").annotate(Count("pk"), Sum("total"))
+    rows = list(found.order_by("currency"))
+    return Reach(sum(number for _, number, _ in rows), {code: total for code, _, total in rows})
+
+
+def _placed(event: Event) -> QuerySet[Order]:
+    return Order.objects.filter(event=event, status=OrderStatus.PLACED)
+
+
+def move(event_id: int, to: When, deed: Deed) -> Announcement | None:
+    """T11: the event starts at another time. None, and nothing written, where it was moved or
+    cancelled since the page was read, or starts then already."""
+    with transaction.atomic(durable=True):
+        event = _locked(event_id, deed)
+        if event is None or not _moved(event, to):
+            return None
+        announcement = _announce(
+            event, AnnouncementKind.MOVED, to.starts_at, to.doors_minutes, deed
+        )
+        deed.note(event, f"moved to {to.starts_local:%d %b %Y %H:%M} ({event.tz})")
+    return announcement
+
+
+def _moved(event: Event, to: When) -> bool:
+    there = Q(starts_at=to.starts_at, doors_minutes=to.doors_minutes)
+    others = Event.objects.filter(~there, pk=event.pk).exclude(status=EventStatus.CANCELLED)
+    changed = others.update(
+        starts_local=to.starts_local,
+        starts_fold=to.starts_fold,
+        starts_at=to.starts_at,
+        doors_minutes=to.doors_minutes,
+    )
+    return changed == 1
+
+
+def cancel(event_id: int, deed: Deed) -> Announcement | None:
+    """T11: the event does not take place: it is not sold from this commit on. None, and nothing
+    written, where it was moved or cancelled since the page was read."""
+    with transaction.atomic(durable=True):
+        event = _locked(event_id, deed)
+        if event is None or not _cancelled(event):
+            return None
+        kind = AnnouncementKind.CANCELLED
+        announcement = _announce(event, kind, event.starts_at, event.doors_minutes, deed)
+        deed.note(event, f"cancelled: {deed.reason}")
+    return announcement
+
+
+def _cancelled(event: Event) -> bool:
+    alive = Event.objects.filter(pk=event.pk).exclude(status=EventStatus.CANCELLED)
+    return alive.update(status=EventStatus.CANCELLED) == 1
+
+
+def _locked(event_id: int, deed: Deed) -> Event | None:
+    # Against orders too, which hold their event FOR KEY SHARE from before their id is drawn: all
+    # that are under way are waited for, and those that come later get greater ids.
+    event = Event.objects.select_for_update().get(pk=event_id)
+    return event if newest_number(event) == deed.seen else None
+
+
+def _announce(
+    event: Event, kind: AnnouncementKind, starts_at: datetime, doors_minutes: int, deed: Deed
+) -> Announcement:
+    covered = _placed(event).aggregate(number=Count("pk"), last=Max("pk"))
+    announcement = Announcement.objects.create(
+        event=event,
+        number=deed.seen + 1,
+        kind=kind,
+        words=deed.words,
+        reason=deed.reason,
+        by=deed.by,
+        request_id=request_id(),
+        old_starts_at=event.starts_at,
+        old_doors_minutes=event.doors_minutes,
+        starts_at=starts_at,
+        doors_minutes=doors_minutes,
+        last_order_id=covered["last"] or 0,
+        total=covered["number"],
+    )
+    _enqueue_batch(announcement, after=0.0)
+    return announcement
+
+
+def _enqueue_batch(announcement: Announcement, after: float) -> None:
+    args = {"announcement_id": announcement.pk, "cursor": announcement.cursor}
+    put("announce_event", args, after=after)
+
+
+def lock_batch(announcement_id: int, cursor: int) -> Announcement | None:
+    """Inside `effects()`: the announcement, locked; None where that batch is not its next one."""
+    waiting = Announcement.objects.filter(cursor=cursor, done_at=None)
+    locked = waiting.select_for_update(no_key=True, of=("self",)).select_related("event")
+    return locked.filter(pk=announcement_id).first()
+
+
+def lock_orders(announcement: Announcement) -> list[Order]:
+    """Inside `effects()`: the orders of its next batch, locked, by their ids."""
+    covered = _placed(announcement.event).filter(
+        pk__gt=announcement.cursor, pk__lte=announcement.last_order_id
+    )
+    # All before any place is given back: whoever refunds one locks first its order, then places.
+    locked = covered.order_by("pk").select_for_update(no_key=True)
+    return list(locked[: settings.MAIL_BULK_BATCH])
+
+
+def advance(announcement: Announcement, orders: Sequence[Order]) -> None:
+    """Inside `effects()`: these are told; the next batch is a job, or there is none."""
+    more = len(orders) == settings.MAIL_BULK_BATCH
+    announcement.cursor = orders[-1].pk if more else announcement.last_order_id
+    Announcement.objects.filter(pk=announcement.pk).update(
+        cursor=announcement.cursor,
+        told=F("told") + len(orders),
+        done_at=None if more else Now(),
+    )
+    if more:
+        _enqueue_batch(announcement, after=seconds_for(len(orders)))
+
+
+def seconds_for(emails: int) -> float:
+    """How long so many emails take at the provider's rate."""
+    return emails / float(settings.MAIL_BULK_RATE)

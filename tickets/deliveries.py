@@ -8,20 +8,24 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Max, QuerySet
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from jobs.models import OutboxRow, ProcessedJob
 from orders.models import Order
 
-from . import mail
-from .models import Delivery, DeliveryState, Email, MessageKind, TicketFile
+from . import mail, metrics
+from .models import ACCEPTED, Bounce, Delivery, DeliveryState, Email, MessageKind, TicketFile
 
 MARGIN = 3600
-"""Seconds before the provider forgets a key in which no second try is made (design §5)."""
+"""Seconds before the provider forgets a key in which no second try is made (design §5), or a
+quarter of its window where that is less: else a short one would allow none at all."""
 CALLS = 2
 """With a mail server that knows no keys: calls that it may have taken, before a person decides."""
-KNOWN = ("order_id", "kind", "generation", "state", "tries", "first_try_at", "settled_at")
+KNOWN = (
+    "order_id", "kind", "generation", "state", "tries", "first_try_at", "called_at", "settled_at",
+    "bounced_at",
+)  # fmt: skip
 """What is read of many deliveries: their words are long."""
 
 
@@ -53,8 +57,9 @@ def _of(message: Message) -> QuerySet[Delivery]:
 def _first_try(message: Message, order: Order, file: TicketFile | None, outbox_id: int) -> Delivery:
     key = mail.idempotency_key(order.code, message.kind, message.generation, order.email)
     words = mail.compose(order, message.kind, file)
+    now, with_key = timezone.now(), settings.MAIL_KEY_WINDOW > 0
     with transaction.atomic(durable=True):
-        delivery, _ = Delivery.objects.get_or_create(
+        delivery, created = Delivery.objects.get_or_create(
             order=order,
             kind=message.kind,
             generation=message.generation,
@@ -67,10 +72,14 @@ def _first_try(message: Message, order: Order, file: TicketFile | None, outbox_i
                 "html": words.html,
                 "calendar": words.calendar,
                 "file": file,
-                "first_try_at": timezone.now(),
+                "first_try_at": now,
+                # The key protects a call that is noted and never made: one commit less.
+                "tries": int(with_key),
+                "called_at": now if with_key else None,
                 "outbox_id": outbox_id,
             },
         )
+    delivery.call_noted = created and with_key
     return delivery
 
 
@@ -79,7 +88,7 @@ def settle_sent(delivery: Email, provider_id: str, outbox_id: int) -> bool:
 
     `outbox_id`: the job that did it, which another one may have begun.
     """
-    open_ones = _row(delivery).exclude(state=DeliveryState.SENT)
+    open_ones = _row(delivery).exclude(state__in=ACCEPTED)
     changed = open_ones.update(
         state=DeliveryState.SENT, provider_id=provider_id, settled_at=Now(), outbox_id=outbox_id
     )
@@ -90,27 +99,49 @@ def _row(email: Email) -> QuerySet[Any]:
     return type(email)._default_manager.filter(pk=email.pk)
 
 
-def note_call(delivery: Email) -> bool:
-    """T7: from now on the server may have taken it, whatever is cut or lost after this commit.
+def note_call(email: Email) -> bool:
+    """T7: from now on the provider may have taken it, whatever is cut or lost after this commit.
 
     False, and nothing written, where another run of the job has called, or sent, meanwhile.
     """
-    known = _row(delivery).filter(tries=delivery.tries)
+    if email.call_noted:
+        return True
+    known = _row(email).filter(tries=email.tries).exclude(state__in=ACCEPTED)
+    # Under a key it is not uncertain: the next call finds out.
+    state = {} if settings.MAIL_KEY_WINDOW else {"state": DeliveryState.UNCERTAIN}
     with transaction.atomic(durable=True):
-        changed = known.exclude(state=DeliveryState.SENT).update(
-            state=DeliveryState.UNCERTAIN, tries=delivery.tries + 1
+        changed = known.update(
+            tries=email.tries + 1, called_at=Coalesce("called_at", Now()), **state
         )
-    delivery.tries += changed
-    return changed == 1
+    email.tries += changed
+    email.call_noted = changed == 1
+    return email.call_noted
 
 
-def take_call_back(delivery: Email) -> None:
-    """T7: the server refused the call that was noted last: it did not take that one."""
-    left = delivery.tries - 1
-    state = DeliveryState.UNCERTAIN if left else DeliveryState.QUEUED
-    noted = _row(delivery).filter(tries=delivery.tries, state=DeliveryState.UNCERTAIN)
+def take_call_back(email: Email) -> None:
+    """T7: the provider did not take the call that was noted last, if any was."""
+    if not email.call_noted:
+        return
+    left = email.tries - 1
+    none_left = {} if left else {"state": DeliveryState.QUEUED, "called_at": None}
+    noted = _row(email).filter(tries=email.tries).exclude(state__in=ACCEPTED)
     with transaction.atomic(durable=True):
-        noted.update(state=state, tries=left)
+        noted.update(tries=left, **none_left)
+
+
+def note_bounce(provider_id: str, at: datetime, reason: Bounce) -> Email | None:
+    """T12: an accepted email came back. Again: nothing. None where no email goes by this id."""
+    for table in Email.__subclasses__():
+        found = table._default_manager.filter(provider_id=provider_id)
+        with transaction.atomic(durable=True):
+            changed = found.filter(state=DeliveryState.SENT).update(
+                state=DeliveryState.BOUNCED, bounced_at=at, bounce=reason
+            )
+        if changed:
+            metrics.BOUNCES.labels(reason).inc()
+        if email := found.first():
+            return email
+    return None
 
 
 def begin_again(messages: Sequence[Message]) -> None:
@@ -128,12 +159,12 @@ def allow_again[E: Email](
 ) -> None:
     """In the caller's transaction: those of these emails that may come twice may be tried again."""
     # In one order everywhere: two replays of many that share some must not wait in a circle.
-    locked = found.exclude(state=DeliveryState.SENT).order_by("pk").select_for_update(no_key=True)
+    locked = found.exclude(state__in=ACCEPTED).order_by("pk").select_for_update(no_key=True)
     now = timezone.now()
     again = [one.pk for one in locked if wanted(one) and may_repeat(one, now)]
     chosen = found.model._default_manager.filter(pk__in=again)
     if settings.MAIL_KEY_WINDOW:
-        chosen.update(state=DeliveryState.QUEUED, first_try_at=now)
+        chosen.update(state=DeliveryState.QUEUED, called_at=now)
     else:
         chosen.update(tries=CALLS - 1)
 
@@ -188,14 +219,13 @@ def _generation(args: Any) -> int | None:
     return number if type(number) is int else None
 
 
-def may_repeat(delivery: Email, now: datetime) -> bool:
-    """Whether another try may be a second email: of one that was begun, and not surely sent."""
-    if settings.MAIL_KEY_WINDOW:
-        return not repeats_are_dropped(delivery.first_try_at, now)
-    return delivery.state == DeliveryState.UNCERTAIN
+def may_repeat(email: Email, now: datetime) -> bool:
+    """Whether another try may be a second email: of one that may have been taken already."""
+    return email.tries > 0 and not repeats_are_dropped(email.called_at or email.first_try_at, now)
 
 
-def repeats_are_dropped(first_try_at: datetime, now: datetime) -> bool:
-    """Whether the provider, asked now, still knows the key of that try."""
+def repeats_are_dropped(called_at: datetime, now: datetime) -> bool:
+    """Whether the provider, asked now, still knows the key of a call that began then."""
     window: int = settings.MAIL_KEY_WINDOW
-    return window > 0 and (now - first_try_at).total_seconds() <= window - MARGIN
+    margin = min(MARGIN, window / 4)
+    return window > 0 and (now - called_at).total_seconds() <= window - margin

@@ -11,7 +11,7 @@ from orders.models import Order, OrderStatus
 
 from . import deliveries
 from .deliveries import Message
-from .models import Delivery, DeliveryState, MessageKind, Ticket, TicketFile, TicketStatus
+from .models import ACCEPTED, Delivery, DeliveryState, MessageKind, Ticket, TicketFile, TicketStatus
 from .page import TEMPLATE_REVISION
 from .times import ago, clock, length
 
@@ -36,8 +36,8 @@ def of_emails(messages: Sequence[Message]) -> list[Prognosis]:
             return GONE
         if words := unasked(message, known):
             return Prognosis(Effect.IMPOSSIBLE, words)
-        if delivery and delivery.state == DeliveryState.SENT:
-            return _sent(delivery.settled_at, now)
+        if delivery and delivery.state in ACCEPTED:
+            return _sent(delivery, now)
         if words := _out_of_date(order, message.kind):
             return Prognosis(Effect.NOTHING, words)
         later = newest.get((message.order_id, message.kind))
@@ -120,11 +120,13 @@ def _out_of_date(order: Order, kind: MessageKind) -> str:
     return f"the order is {order.status}, not {wanted}: nothing will happen"
 
 
-def _sent(at: datetime | None, now: datetime) -> Prognosis:
+def _sent(delivery: Delivery, now: datetime) -> Prognosis:
+    at = delivery.settled_at
     when = f" at {clock(at, now)}" if at else ""
+    back = ", and it came back" if delivery.state == DeliveryState.BOUNCED else ""
     return Prognosis(
         Effect.NOTHING,
-        f"already done{when}: the provider accepted it under this key, nothing will happen",
+        f"already done{when}: the provider accepted it under this key{back}, nothing will happen",
     )
 
 
@@ -140,7 +142,7 @@ def _overtaken(later: Delivery, now: datetime) -> Prognosis:
 
 
 def _repeated(delivery: Delivery, now: datetime) -> Prognosis:
-    since, window = ago(delivery.first_try_at, now), settings.MAIL_KEY_WINDOW
+    since, window = ago(delivery.called_at or delivery.first_try_at, now), settings.MAIL_KEY_WINDOW
     if deliveries.may_repeat(delivery, now):
         why = (
             f"older than the provider's {length(window)} window"
@@ -150,7 +152,7 @@ def _repeated(delivery: Delivery, now: datetime) -> Prognosis:
         return Prognosis(Effect.MAY_REPEAT, f"a try began {since}, {why}: may send twice")
     why = (
         "under this key and the provider drops a second one"
-        if window
-        else "and the mail server did not take it"
+        if delivery.tries
+        else "and the provider did not take it"
     )
     return Prognosis(Effect.SAFE, f"a try began {since} {why}: safe")

@@ -15,7 +15,7 @@ from orders.services import lock_order
 
 from . import deliveries, foresight, issuing, metrics, rendering, sending, services
 from .deliveries import Message
-from .models import Delivery, DeliveryState, MessageKind
+from .models import ACCEPTED, Delivery, MessageKind
 from .page import ticket_html
 
 logger = logging.getLogger(__name__)
@@ -152,13 +152,13 @@ def refund_order(job: Job[OrderArgs]) -> None:
 
 
 def _sent(delivery: Delivery) -> Delivery:
-    if delivery.state != DeliveryState.SENT:
-        sending.send(delivery, _attachment(delivery))
+    if delivery.state not in ACCEPTED:
+        delivery.provider_id = sending.send(delivery, _attachment(delivery))
     return delivery
 
 
 def _settled[A](job: Job[A], delivery: Delivery) -> bool:
-    return deliveries.settle_sent(delivery, delivery.message_id, job.outbox_id)
+    return deliveries.settle_sent(delivery, delivery.provider_id, job.outbox_id)
 
 
 def _attachment(delivery: Delivery) -> bytes | None:

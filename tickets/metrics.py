@@ -12,6 +12,9 @@ RENDER_SECONDS = Histogram(
 )
 EMAIL_SECONDS = Histogram(
     "stagedoor_email_seconds",
-    "Time of one call to the mail server.",
+    "Time of one call to the email provider.",
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20),
+)
+BOUNCES = Counter(
+    "stagedoor_bounces", "Accepted emails that came back, each once, by why.", ["reason"]
 )

@@ -17,6 +17,7 @@ from .order_actions import OrderActions
 from .search import search
 from .subjects import subject_of
 from .timeline import timeline
+from .times import moment
 
 
 class ReadOnlyInline(admin.TabularInline[Any, Order]):
@@ -46,11 +47,19 @@ class LineInline(ReadOnlyInline):
 class TicketInline(ReadOnlyInline):
     # Without the token: whoever reads it can go in.
     model = Ticket
-    fields = ("seq", "ticket_type", "holder_name", "version", "status", "issued_at")
+    fields = ("seq", "ticket_type", "holder_name", "version", "status", "issued_at", "used")
+    readonly_fields = ("used",)
+
+    @admin.display(description="used at the door")
+    def used(self, ticket: Ticket) -> str:
+        """When somebody went in with it, on the event's clock, and who let them in."""
+        if ticket.used_at is None:
+            return "—"
+        return f"{moment(ticket.used_at, ticket.order.event)} by {ticket.used_by}"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """With what names a ticket type: else two looks for each ticket."""
-        return super().get_queryset(request).select_related("ticket_type__event")
+        return super().get_queryset(request).select_related("ticket_type__event", "order__event")
 
 
 class FileInline(ReadOnlyInline):

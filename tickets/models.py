@@ -6,7 +6,7 @@ Rows that are effects of a job carry its `outbox_id`.
 from django.db import models
 from django.db.models.functions import Now
 
-from orders.models import Order, TicketType
+from orders.models import Event, Order, TicketType
 
 
 class TicketStatus(models.TextChoices):
@@ -15,7 +15,10 @@ class TicketStatus(models.TextChoices):
 
 
 class Ticket(models.Model):
-    """One admission. `token` is what the code at the door says; a new version is a new token."""
+    """One admission. `token` is what the code at the door says; a new version is a new token.
+
+    `used_at`: somebody went in with it; `used_by` is who stood at the door.
+    """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="tickets")
     seq = models.PositiveSmallIntegerField()
@@ -26,11 +29,16 @@ class Ticket(models.Model):
     status = models.CharField(max_length=5, choices=TicketStatus, default=TicketStatus.VALID)
     issued_at = models.DateTimeField()
     outbox_id = models.BigIntegerField()
+    used_at = models.DateTimeField(null=True)
+    used_by = models.CharField(max_length=150, blank=True, default="", db_default="")
 
     class Meta:
         ordering = ("order_id", "seq")
         constraints = [models.UniqueConstraint("order", "seq", name="ticket_order_seq")]
-        permissions = [("export_attendees", "Can export the attendees of an event")]
+        permissions = [
+            ("export_attendees", "Can export the attendees of an event"),
+            ("scan_ticket", "Can let people in at the door"),
+        ]
 
     def __str__(self) -> str:
         return f"ticket {self.seq} of order {self.order_id}"
@@ -160,3 +168,35 @@ class Delivery(Email):
     def links(self) -> dict[str, Order]:
         """Its order's own."""
         return {LINK: self.order}
+
+
+class Answer(models.TextChoices):
+    """What the door says to one scan."""
+
+    VALID = "valid", "Valid"
+    USED = "used", "Used"
+    VOID = "void", "Void"
+    OTHER_EVENT = "other", "Other event"
+    WHICH = "which", "Which ticket?"
+    UNKNOWN = "unknown", "No such ticket"
+
+
+class Scan(models.Model):
+    """One scan at a door of the event, never changed. `ticket` is null where none was meant.
+
+    `key` tells two sendings of one form; what was typed is not kept: it may be a token.
+    """
+
+    event = models.ForeignKey(Event, models.PROTECT, related_name="+", db_index=False)
+    ticket = models.ForeignKey(Ticket, models.PROTECT, null=True, related_name="scans")
+    answer = models.CharField(max_length=10, choices=Answer)
+    at = models.DateTimeField()
+    by = models.CharField(max_length=150)
+    key = models.CharField(max_length=32)
+
+    class Meta:
+        default_permissions = ()
+        indexes = [models.Index("event", "id", name="scan_event")]
+
+    def __str__(self) -> str:
+        return f"scan {self.pk}: {self.answer}"

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
+from django.db.models import F
 from django.urls import NoReverseMatch, reverse
 
 from jobs.models import What
@@ -13,7 +14,7 @@ from jobs.story import Happening, State
 from orders.models import Order
 from orders.money import in_words
 
-from .models import Delivery, DeliveryState, MessageKind
+from .models import Answer, Delivery, DeliveryState, MessageKind, Scan
 
 BAD = (State.DEAD, What.BURIED, What.FAILED)
 GOOD = (State.DONE,)
@@ -41,6 +42,7 @@ def timeline(order: Order, story: Sequence[Happening]) -> list[Line]:
         *_files(order),
         *_emails(order),
         *_refunds(order),
+        *_scans(order),
         *_staff(order),
     ]
     return sorted(lines, key=lambda line: line.at)
@@ -110,6 +112,14 @@ def _refunds(order: Order) -> Iterator[Line]:
             # When it was paid out, and by whom, the staff log tells.
             refund.requested_at, "refund requested", f"{amount}: {refund.reason}", refund.actor,
         )  # fmt: skip
+
+
+def _scans(order: Order) -> Iterator[Line]:
+    for scan in Scan.objects.filter(ticket__order=order).annotate(seq=F("ticket__seq")):
+        let_in = scan.answer == Answer.VALID
+        told = "somebody went in with it" if let_in else f"let nobody in: {scan.answer}"
+        tone = "good" if let_in else "bad"
+        yield Line(scan.at, f"ticket {scan.seq} at the door", told, scan.by, tone)
 
 
 def _staff(order: Order) -> Iterator[Line]:

@@ -1,8 +1,13 @@
-"""Times as staff reads them: on the clock of UTC, and how long ago. Pure: now is handed in."""
+"""Times as staff reads them: on the clock of UTC or of an event, and how long ago.
+
+Pure: now is handed in.
+"""
 
 from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
+
+from orders.models import Event
 
 STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -14,6 +19,12 @@ def clock(moment: datetime, now: datetime | None = None) -> str:
         return f"{moment:%H:%M} UTC"
     year = "" if moment.year == now.year else f" {moment.year}"
     return f"{moment.day} {moment:%b}{year} {moment:%H:%M} UTC"
+
+
+def moment(at: datetime, event: Event) -> str:
+    """`4 Dec 2026 19:42 (Europe/Berlin)`, on the event's own clock."""
+    local = at.astimezone(event.zone)
+    return f"{local.day} {local:%b %Y %H:%M} ({event.tz})"
 
 
 def length(seconds: float) -> str:

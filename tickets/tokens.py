@@ -27,3 +27,11 @@ def grouped(token: str) -> str:
 def is_token(text: str) -> bool:
     """Return whether `text` has the form of a token; says nothing about whether it was sold."""
     return len(text) == TOKEN_LENGTH and all(letter in ALPHABET for letter in text)
+
+
+LOOKALIKES: Final = str.maketrans("ILO", "110")
+
+
+def meant(text: str) -> str:
+    """Return `text` with the letters that no token has as the digits they were taken for."""
+    return text.translate(LOOKALIKES)

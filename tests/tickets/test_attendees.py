@@ -53,6 +53,7 @@ def test_there_is_a_row_for_each_admission_sold_also_without_a_ticket_yet(
     made = buy(seat, quantities={seat.pk: 1, stand.pk: 2})
     drain()
     Ticket.objects.filter(seq=2).update(holder_name="Grace Hopper")
+    Ticket.objects.filter(seq=1).update(used_at="2026-12-05T18:42Z")
     refunded, elsewhere = buy(seat), buy(new_type())
     services.refund(refunded.id, "moved", Actor("grace"))
     waiting = buy(seat, buyer_name="Žofie Ω, “x”")
@@ -61,11 +62,11 @@ def test_there_is_a_row_for_each_admission_sold_also_without_a_ticket_yet(
     assert answer["Content-Disposition"] == f'attachment; filename="attendees-{event.slug}.csv"'
     ada, mail = "Ada Lovelace", "buyer@example.org"
     assert rows(answer) == [
-        ["order", "seq", "ticket type", "holder", "buyer", "email", "status"],
-        [made.code, "1", "Seat", ada, ada, mail, "valid"],
-        [made.code, "2", "Standing", "Grace Hopper", ada, mail, "valid"],
-        [made.code, "3", "Standing", ada, ada, mail, "valid"],
-        [waiting.code, "1", "Seat", "Žofie Ω, “x”", "Žofie Ω, “x”", mail, "being made"],
+        ["order", "seq", "ticket type", "holder", "buyer", "email", "status", "used at"],
+        [made.code, "1", "Seat", ada, ada, mail, "valid", "2026-12-05 19:42"],
+        [made.code, "2", "Standing", "Grace Hopper", ada, mail, "valid", ""],
+        [made.code, "3", "Standing", ada, ada, mail, "valid", ""],
+        [waiting.code, "1", "Seat", "Žofie Ω, “x”", "Žofie Ω, “x”", mail, "being made", ""],
     ]
     assert elsewhere.code not in str(rows)
 

@@ -184,7 +184,7 @@ def test_a_dead_job_is_named_with_its_reason_and_what_to_do(
     link = reverse("admin:jobs_deadjob_change", args=[row.pk])
     assert text(office.get(address(placed))).count(f'href="{link}"') == 2
     assert office.get(link).status_code == 200
-    Group.objects.get().permissions.remove(Permission.objects.get(codename="view_deadjob"))
+    Group.objects.get(name="box office").permissions.remove(Permission.objects.get(codename="view_deadjob"))
     page = text(office.get(address(placed)))
     assert link not in page
     assert "Open the dead job" not in page
@@ -561,7 +561,7 @@ def test_paying_out_is_for_who_may_refund_and_by_post_alone(
     services.refund(placed.id, "moved", Actor("grace"))
     client.force_login(box_office())
     assert client.get(address(placed, "paid_out")).status_code == 405
-    Group.objects.get().permissions.remove(Permission.objects.get(codename="refund_order"))
+    Group.objects.get(name="box office").permissions.remove(Permission.objects.get(codename="refund_order"))
     assert "Mark as paid out" not in text(client.get(address(placed)))
     answer = client.post(address(placed, "paid_out"), {"seen": Refund.objects.get().pk})
     assert answer.status_code == 403
@@ -589,7 +589,7 @@ def test_two_people_who_mark_it_at_once_write_one_line(placed: PlacedOrder) -> N
 def test_the_box_office_replays_dead_jobs_and_neither_discards_them_nor_pauses_kinds(
     office: Client,
 ) -> None:
-    held = Group.objects.get().permissions.filter(content_type__app_label="jobs")
+    held = Group.objects.get(name="box office").permissions.filter(content_type__app_label="jobs")
     assert set(held.values_list("codename", flat=True)) == {
         "view_deadjob", "replay", "view_kindhold",
     }  # fmt: skip

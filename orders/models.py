@@ -13,6 +13,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Left, Lower, Now
 from django.utils import timezone
 
+from .deadline import may_refund, refund_deadline
 from .money import valid_currency
 from .wallclock import WallClockField, valid_zone
 
@@ -54,6 +55,7 @@ class Event(models.Model):
     )
     sale_opens_at = models.DateTimeField()
     sale_closes_at = models.DateTimeField()
+    refunds_until = models.DateTimeField(null=True, blank=True)
     status = models.CharField(max_length=10, choices=EventStatus, default=EventStatus.DRAFT)
     currency = models.CharField(max_length=3, default="EUR", validators=[valid_currency])
 
@@ -89,6 +91,17 @@ class Event(models.Model):
         if self.status != EventStatus.ON_SALE or self.sale_closes_at <= now:
             return "closed"
         return "upcoming" if self.sale_opens_at > now else "open"
+
+    @property
+    def refund_deadline(self) -> datetime | None:
+        """Until when buyers may give tickets back, on the event's wall clock; None: never."""
+        deadline = refund_deadline(self.refunds_until, self.starts_at)
+        return deadline.astimezone(self.zone) if deadline else None
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether buyers may give tickets back at this moment."""
+        return may_refund(self.refunds_until, self.starts_at, timezone.now())
 
     @property
     def sold_out(self) -> bool:
@@ -270,31 +283,41 @@ class RefundStatus(models.TextChoices):
 
 
 class Refund(models.Model):
-    """What is owed back for an order, in minor units; `requested` until somebody paid it out.
+    """What is owed back for an order or a part of it, in minor units.
 
-    `provider_key` is given to whoever pays it out: the same for every try.
+    `number`: 1 for the order's first. `requested` until it was paid out; `failed`: the provider
+    refuses to, it is owed all the same and paid by hand. `provider_key` is given to whoever pays
+    it out, the same for every try; `tried_at`: the provider was asked then and may have paid.
+    `outbox_id`: the job that met the renders under way and sent the others on their way.
     """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="refunds")
+    number = models.PositiveSmallIntegerField(default=1, db_default=1)
     amount = models.PositiveBigIntegerField()
     status = models.CharField(max_length=10, choices=RefundStatus, default=RefundStatus.REQUESTED)
     reason = models.CharField(max_length=500)
     actor = models.CharField(max_length=200)
     provider_key = models.CharField(max_length=64, unique=True)
+    provider_id = models.CharField(max_length=200, blank=True, default="", db_default="")
+    failure = models.CharField(max_length=200, blank=True, default="", db_default="")
     request_id = models.CharField(max_length=64, blank=True, default="")
     requested_at = models.DateTimeField(db_default=Now())
+    tried_at = models.DateTimeField(null=True)
+    settled_at = models.DateTimeField(null=True)
+    outbox_id = models.BigIntegerField(null=True)
 
     class Meta:
         default_permissions = ("view",)
+        constraints = [models.UniqueConstraint("order", "number", name="refund_number")]
 
     def __str__(self) -> str:
         return f"refund {self.provider_key}"
 
 
 class RefundItem(models.Model):
-    """One admission that a refund covers, by its place in the order: tickets may not exist yet.
+    """One admission that a refund covers, by its number in the order: tickets may not exist yet.
 
-    `live` until the refund failed.
+    `live` for good, also where paying it back failed: its place may be sold again by then.
     """
 
     refund = models.ForeignKey(Refund, models.CASCADE, related_name="items")

@@ -1,66 +1,152 @@
-"""The only writer of refunds: takes an order back and its places, says what is owed or paid.
+"""The only writer of refunds: takes an order back or a part of it, and says what is owed or paid.
 
 What `take_back` and `give_places_back` write is one transaction (T11), the caller's; the places
 come last in it.
 """
 
-from django.db import connection
-from django.db.models import F, Sum
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from django.db import connection, transaction
+from django.db.models import F, Max, QuerySet, Sum
+from django.db.models.functions import Now
+from django.utils import timezone
 
 from jobs.correlation import request_id
 
-from .models import Order, OrderLine, OrderStatus, Refund, RefundItem, RefundStatus
+from . import admissions
+from .admissions import Admission
+from .models import Order, OrderStatus, Refund, RefundItem, RefundStatus
+from .payments import Owed, Paid, PaymentRefused
+
+TO_PAY = (RefundStatus.REQUESTED, RefundStatus.FAILED)
+"""What the buyer is still owed: of a failed one the provider has paid nothing."""
 
 
-def take_back(order: Order, reason: str, actor: str) -> Refund | None:
-    """The whole of a placed and locked order is refunded; None, nothing written, of any other.
+def take_back(
+    order: Order, reason: str, actor: str, seqs: Collection[int] | None = None
+) -> Refund | None:
+    """Refund all that is left of a placed and locked order, or those of its admissions.
 
-    Who gets a refund must end with `give_places_back`.
+    None, and nothing written, of an order that is not placed, and where one of them is refunded
+    already or never was. The order is refunded with its last admission. Who gets a refund must end
+    with `give_places_back`.
     """
-    placed = Order.objects.filter(pk=order.pk, status=OrderStatus.PLACED)
-    if placed.update(status=OrderStatus.REFUNDED, version=F("version") + 1) != 1:
+    left = admissions.left(order)
+    chosen = left if seqs is None else [one for one in left if one.seq in seqs]
+    if not chosen or (seqs is not None and len(chosen) != len(set(seqs))):
         return None
+    status = OrderStatus.REFUNDED if len(chosen) == len(left) else OrderStatus.PLACED
+    placed = Order.objects.filter(pk=order.pk, status=OrderStatus.PLACED)
+    if placed.update(status=status, version=F("version") + 1) != 1:
+        return None
+    order.status = status
+    return _write(order, chosen, reason, actor)
+
+
+def _write(order: Order, chosen: list[Admission], reason: str, actor: str) -> Refund:
+    number = newest_number(order) + 1
     refund = Refund.objects.create(
         order=order,
-        amount=order.total,
+        number=number,
+        amount=amount_of(chosen),
         reason=reason,
         actor=actor,
-        provider_key=f"refund/{order.code}/1",
+        provider_key=f"refund/{order.code}/{number}",
         request_id=request_id(),
     )
     RefundItem.objects.bulk_create(
-        RefundItem(refund=refund, order=order, seq=seq) for seq in range(1, _admissions(order) + 1)
+        RefundItem(refund=refund, order=order, seq=one.seq) for one in chosen
     )
     return refund
 
 
-def _admissions(order: Order) -> int:
-    return int(order.lines.aggregate(number=Sum("quantity"))["number"] or 0)
+def amount_of(chosen: Iterable[Admission]) -> int:
+    """What these were sold for, in minor units."""
+    return sum(one.line.price for one in chosen)
 
 
-def give_places_back(order: Order) -> None:
+def newest_number(order: Order) -> int:
+    """How many refunds the order has had: they are numbered from 1 on."""
+    return int(order.refunds.aggregate(newest=Max("number"))["newest"] or 0)
+
+
+def newest_numbers(order_ids: Iterable[int]) -> dict[int, int]:
+    """The same of many orders; those without any are left out."""
+    found = Refund.objects.filter(order_id__in=list(order_ids)).values_list("order_id")
+    return dict(found.annotate(newest=Max("number")))
+
+
+def numbered(order_id: int, number: int) -> Refund | None:
+    """That refund of the order, with the order."""
+    found = Refund.objects.select_related("order").filter(order_id=order_id, number=number)
+    return found.first()
+
+
+def covered(refund: Refund) -> list[Admission]:
+    """The admissions that it takes back."""
+    seqs = set(refund.items.values_list("seq", flat=True))
+    return [one for one in admissions.sold(refund.order) if one.seq in seqs]
+
+
+def give_places_back(refund: Refund) -> None:
     """Last before COMMIT and in the order in which `place_order` takes them: the rows are hot."""
-    lines = OrderLine.objects.filter(order=order).order_by("ticket_type_id")
+    counts = Counter(one.line.ticket_type_id for one in covered(refund))
     with connection.cursor() as cursor:
-        for kind, number in list(lines.values_list("ticket_type_id", "quantity")):
+        for kind, number in sorted(counts.items()):
             cursor.execute(
                 "UPDATE orders_stock SET taken = taken - %s WHERE ticket_type_id = %s",
                 [number, kind],
             )
 
 
-def open_one(order: Order) -> Refund | None:
-    """The refund of the order that nobody has paid out yet."""
-    return order.refunds.filter(status=RefundStatus.REQUESTED).order_by("pk").first()
+def follow_up(order: Order, outbox_id: int) -> list[int]:
+    """In the caller's transaction, with the order locked: the numbers of refunds that no job has
+    followed up yet, which this one does."""
+    waiting = Refund.objects.filter(order=order, outbox_id=None)
+    numbers = sorted(waiting.values_list("number", flat=True))
+    waiting.update(outbox_id=outbox_id)
+    return numbers
+
+
+def to_pay(order: Order) -> list[Refund]:
+    """Those that a person can mark as paid out, the oldest first."""
+    return list(order.refunds.filter(status__in=TO_PAY).order_by("number"))
 
 
 def pay_out(refund: Refund) -> bool:
-    """It was paid. False, and nothing written, where that was known already."""
-    waiting = Refund.objects.filter(pk=refund.pk, status=RefundStatus.REQUESTED)
-    return waiting.update(status=RefundStatus.DONE) == 1
+    """It was paid by hand. False, and nothing written, where that was known already."""
+    waiting = Refund.objects.filter(pk=refund.pk, status__in=TO_PAY)
+    return waiting.update(status=RefundStatus.DONE, settled_at=Now()) == 1
+
+
+def note_try(refund: Refund) -> bool:
+    """T7: from now on the provider may have paid it, whatever is cut or lost after this commit.
+
+    False, and nothing written, where it is settled meanwhile.
+    """
+    with transaction.atomic(durable=True):
+        return _requested(refund).update(tried_at=timezone.now()) == 1
+
+
+def settle(refund: Refund, answer: Paid | Owed | PaymentRefused) -> bool:
+    """Inside `effects()`: what the provider answered. False where that changes nothing."""
+    match answer:
+        case Paid(provider_id):
+            changes = {"status": RefundStatus.DONE, "provider_id": provider_id[:200]}
+        case PaymentRefused():
+            changes = {"status": RefundStatus.FAILED, "failure": str(answer)[:200]}
+        case Owed():
+            # Nobody was asked for money: whoever pays by hand need not look there first.
+            _requested(refund).update(tried_at=None)
+            return False
+    return _requested(refund).update(**changes, settled_at=Now()) == 1
+
+
+def _requested(refund: Refund) -> QuerySet[Refund]:
+    return Refund.objects.filter(pk=refund.pk, status=RefundStatus.REQUESTED)
 
 
 def owed(order: Order) -> int:
     """What is to be paid back for the order or was, in minor units; 0 where nothing is."""
-    wanted = order.refunds.exclude(status=RefundStatus.FAILED)
-    return int(wanted.aggregate(sum=Sum("amount"))["sum"] or 0)
+    return int(order.refunds.aggregate(sum=Sum("amount"))["sum"] or 0)

@@ -82,13 +82,18 @@ class DeliveryInline(ReadOnlyInline):
 
 class RefundInline(ReadOnlyInline):
     model = Refund
-    fields = ("owed", "status", "reason", "actor", "requested_at")
-    readonly_fields = ("owed",)
+    fields = ("number", "owed", "tickets", "status", "reason", "actor", "requested_at")
+    readonly_fields = ("owed", "tickets")
 
     @admin.display(description="amount")
     def owed(self, refund: Refund) -> str:
         """What is to be paid back."""
         return in_words(refund.amount, refund.order.currency)
+
+    @admin.display(description="tickets")
+    def tickets(self, refund: Refund) -> str:
+        """The numbers of those that it covers."""
+        return ", ".join(str(item.seq) for item in refund.items.order_by("seq"))
 
 
 @admin.register(Order)
@@ -107,8 +112,9 @@ class OrderAdmin(OrderActions):
     )  # fmt: skip
 
     def get_inlines(self, request: HttpRequest, obj: Order | None) -> list[Any]:
-        """With its refund, where there is one."""
-        return [*self.inlines, RefundInline] if obj and obj.is_refunded else [*self.inlines]
+        """With its refunds, where there are any."""
+        refunded = obj is not None and obj.refunds.exists()
+        return [*self.inlines, RefundInline] if refunded else [*self.inlines]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Order], search_term: str

@@ -1,6 +1,7 @@
 """What always holds in the books of what was bought."""
 
 from jobs.audit import Rule, register
+from orders.audit import REFUNDED
 
 register(
     Rule(
@@ -42,21 +43,25 @@ register(
     # Where another render is due, the first one may have met an order that was just changed.
     Rule(
         "a placed order whose render is processed has a valid ticket for each place",
-        """
+        f"""
         SELECT DISTINCT 'order ' || line.order_id FROM orders_orderline AS line
         JOIN orders_order ON orders_order.id = line.order_id AND orders_order.status = 'placed'
         LEFT JOIN (
             SELECT order_id, ticket_type_id, count(*) AS made FROM tickets_ticket
             WHERE status = 'valid' GROUP BY 1, 2
         ) AS ticket USING (order_id, ticket_type_id)
-        WHERE coalesce(made, 0) <> quantity AND EXISTS (
+        LEFT JOIN (
+            SELECT order_id, ticket_type_id, count(*) AS gone FROM ({REFUNDED}) AS refunded
+            GROUP BY 1, 2
+        ) AS refunded USING (order_id, ticket_type_id)
+        WHERE coalesce(made, 0) <> quantity - coalesce(gone, 0) AND EXISTS (
             SELECT FROM jobs_processed
             WHERE kind = 'render_tickets' AND subject = 'order:' || line.order_id
         ) AND NOT EXISTS (
             SELECT FROM jobs_outbox
             WHERE kind = 'render_tickets' AND subject = 'order:' || line.order_id
         )
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "an order that is not placed has no valid ticket",
@@ -64,6 +69,14 @@ register(
         SELECT 'ticket ' || ticket.id FROM tickets_ticket AS ticket
         JOIN orders_order ON orders_order.id = ticket.order_id
         WHERE ticket.status = 'valid' AND orders_order.status <> 'placed' ORDER BY ticket.id
+        """,
+    ),
+    Rule(
+        "no refunded admission has a valid ticket",
+        """
+        SELECT 'ticket ' || ticket.id FROM tickets_ticket AS ticket
+        JOIN orders_refunditem AS item ON item.order_id = ticket.order_id AND item.seq = ticket.seq
+        WHERE ticket.status = 'valid' AND live ORDER BY ticket.id
         """,
     ),
     Rule(
@@ -79,15 +92,43 @@ register(
         """,
     ),
     Rule(
-        "every refunded order has the job of its refund, in the outbox or processed",
+        "every refund has the job that follows it up, in the outbox or processed",
         """
-        SELECT 'order ' || id FROM orders_order AS refunded
-        WHERE status = 'refunded' AND NOT EXISTS (
-            SELECT FROM jobs_outbox
-            WHERE kind = 'refund_order' AND subject = 'order:' || refunded.id
+        SELECT 'refund ' || id FROM orders_refund AS effect WHERE CASE
+            WHEN outbox_id IS NULL THEN NOT EXISTS (
+                SELECT FROM jobs_outbox
+                WHERE kind = 'refund_order' AND subject = 'order:' || order_id
+            )
+            ELSE NOT EXISTS (
+                SELECT FROM jobs_processed AS job WHERE job.outbox_id = effect.outbox_id
+            )
+        END ORDER BY id
+        """,
+    ),
+    # The first refunds were told of by that job itself.
+    Rule(
+        "every refund that was followed up has its email, or the job of it",
+        """
+        SELECT 'refund ' || id FROM orders_refund AS refund
+        WHERE outbox_id IS NOT NULL AND NOT EXISTS (
+            SELECT FROM tickets_delivery
+            WHERE order_id = refund.order_id AND kind = 'refund' AND generation = number
         ) AND NOT EXISTS (
-            SELECT FROM jobs_processed
-            WHERE kind = 'refund_order' AND subject = 'order:' || refunded.id
+            SELECT FROM jobs_outbox WHERE kind = 'email_refund'
+                AND subject = 'order:' || order_id AND args ->> 'number' = number::text
+        ) AND NOT EXISTS (
+            SELECT FROM jobs_processed WHERE kind = 'email_refund'
+                AND subject = 'order:' || order_id AND args ->> 'number' = number::text
+        ) ORDER BY id
+        """,
+    ),
+    Rule(
+        "a refund whose payment was tried is paid, has failed, or has its job in the outbox",
+        """
+        SELECT 'refund ' || id FROM orders_refund AS refund
+        WHERE status = 'requested' AND tried_at IS NOT NULL AND NOT EXISTS (
+            SELECT FROM jobs_outbox WHERE kind = 'pay_refund'
+                AND subject = 'order:' || order_id AND args ->> 'number' = number::text
         ) ORDER BY id
         """,
     ),

@@ -56,7 +56,7 @@ def _of(message: Message) -> QuerySet[Delivery]:
 
 def _first_try(message: Message, order: Order, file: TicketFile | None, outbox_id: int) -> Delivery:
     key = mail.idempotency_key(order.code, message.kind, message.generation, order.email)
-    words = mail.compose(order, message.kind, file)
+    words = mail.compose(order, message.kind, file, message.generation)
     now, with_key = timezone.now(), settings.MAIL_KEY_WINDOW > 0
     with transaction.atomic(durable=True):
         delivery, created = Delivery.objects.get_or_create(

@@ -62,7 +62,9 @@ def unasked(message: Message, known: Mapping[int, int]) -> str:
 
 
 def _asked_for(messages: Iterable[Message]) -> dict[int, int]:
-    again = {message.order_id for message in messages if message.generation != 1}
+    again = {
+        one.order_id for one in messages if one.generation != 1 and one.kind != MessageKind.REFUND
+    }
     return deliveries.newest_generations(again) if again else {}
 
 
@@ -102,7 +104,11 @@ def _begun(numbers: Iterable[int]) -> dict[Message, Delivery]:
 
 
 def _newest_sent(begun: Iterable[Delivery]) -> dict[tuple[int, str], Delivery]:
-    sent = [one for one in begun if one.state == DeliveryState.SENT]
+    # Of refunds each email tells of another one: a later one replaces none.
+    sent = [
+        one for one in begun
+        if one.state == DeliveryState.SENT and one.kind != MessageKind.REFUND
+    ]  # fmt: skip
     return {(one.order_id, one.kind): one for one in sorted(sent, key=lambda one: one.generation)}
 
 
@@ -114,10 +120,9 @@ def _versions(numbers: Iterable[int]) -> Mapping[tuple[int, int], tuple[int, dat
 
 
 def _out_of_date(order: Order, kind: MessageKind) -> str:
-    wanted = OrderStatus.REFUNDED if kind == MessageKind.REFUND else OrderStatus.PLACED
-    if order.status == wanted:
+    if kind == MessageKind.REFUND or order.is_placed:
         return ""
-    return f"the order is {order.status}, not {wanted}: nothing will happen"
+    return f"the order is {order.status}, not {OrderStatus.PLACED}: nothing will happen"
 
 
 def _sent(delivery: Delivery, now: datetime) -> Prognosis:

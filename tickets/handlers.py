@@ -13,14 +13,25 @@ from jobs.registry import handler
 from orders.models import Order
 from orders.services import lock_order
 
-from . import deliveries, foresight, issuing, metrics, rendering, sending, services
+from . import (
+    deliveries,
+    foresight,
+    issuing,
+    metrics,
+    refund_foresight,
+    rendering,
+    sending,
+    services,
+)
 from .deliveries import Message
 from .models import ACCEPTED, Delivery, MessageKind
 from .page import ticket_html
+from .paying import RefundArgs, known_refund
 
 logger = logging.getLogger(__name__)
 # No provider is behind a render: one event's broken input must not hold the tickets of all others.
 RENDER = Policy(attempts=5, base=10, timeout=60, hold_after=0)
+REFUND = Policy(attempts=8, base=10, timeout=30, hold_after=0)
 EMAIL = Policy(attempts=8, base=10, cap=600, timeout=30)
 
 
@@ -37,6 +48,14 @@ class ResendArgs:
 
     order_id: int
     generation: int
+
+
+def _foresee_refunds(args: Sequence[OrderArgs]) -> list[Prognosis]:
+    return refund_foresight.of_refunds([one.order_id for one in args])
+
+
+def _foresee_refund_emails(args: Sequence[RefundArgs]) -> list[Prognosis]:
+    return refund_foresight.of_refund_emails([_refund(one) for one in args])
 
 
 def _foresee_renders(args: Sequence[OrderArgs]) -> list[Prognosis]:
@@ -59,8 +78,10 @@ def _order(order_id: int) -> Order:
     return Order.objects.select_related("event").get(pk=order_id)
 
 
-def _make(job: Job[OrderArgs], order: Order) -> services.Made:
+def _make(job: Job[OrderArgs], order: Order) -> services.Made | None:
     tickets = issuing.drafts(order)
+    if not tickets:
+        return None
     html = ticket_html(issuing.paper(order, tickets))
     with metrics.RENDER_SECONDS.time():
         rendered = job.compute(rendering.render_pdf, html)
@@ -83,8 +104,8 @@ def _again(args: ResendArgs) -> Message:
     return Message(args.order_id, MessageKind.TICKETS, args.generation)
 
 
-def _refund(args: OrderArgs) -> Message:
-    return Message(args.order_id, MessageKind.REFUND)
+def _refund(args: RefundArgs) -> Message:
+    return Message(args.order_id, MessageKind.REFUND, args.number)
 
 
 def _foresee[A](message: Callable[[A], Message]) -> Callable[[Sequence[A]], list[Prognosis]]:
@@ -133,21 +154,26 @@ def _email_tickets[A](job: Job[A], message: Message) -> None:
             job.nothing_to_do()
 
 
-@handler(
-    "refund_order", policy=EMAIL, subject="order:{order_id}",
-    foresee=_foresee(_refund), consent=_consent(_refund),
-)  # fmt: skip
+@handler("refund_order", policy=REFUND, subject="order:{order_id}", foresee=_foresee_refunds)
 def refund_order(job: Job[OrderArgs]) -> None:
-    """State: the buyer of a refunded order was told, once, and no ticket of it is valid."""
-    order = _order(job.args.order_id)
-    if not order.is_refunded:
-        with job.effects():
+    """State: no ticket of what was refunded is valid, each refund has the jobs that tell and pay
+    the buyer."""
+    with job.effects():
+        if not services.follow_up(lock_order(job.args.order_id), job.outbox_id):
             job.nothing_to_do()
-        return
+
+
+@handler(
+    "email_refund", policy=EMAIL, subject="order:{order_id}",
+    foresee=_foresee_refund_emails, consent=_consent(_refund),
+)  # fmt: skip
+def email_refund(job: Job[RefundArgs]) -> None:
+    """State: the buyer was told of that refund of the order, once."""
+    known_refund(job.args)
+    order = _order(job.args.order_id)
     delivery = _sent(deliveries.begin(_refund(job.args), order, None, job.outbox_id))
     with job.effects():
-        voided = services.void_tickets(lock_order(order.pk))
-        if not _settled(job, delivery) and not voided:
+        if not _settled(job, delivery):
             job.nothing_to_do()
 
 

@@ -1,42 +1,49 @@
 """Making an order's tickets: the admissions it covers, their tokens, the words on the paper."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from babel.dates import format_date
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from orders.models import Order, OrderLine
+from orders import admissions
+from orders.admissions import Admission
+from orders.models import Order
 from orders.money import in_words
 
-from .models import Ticket
-from .page import Admission, Paper
+from . import page
+from .models import Ticket, TicketStatus
+from .page import Paper
 from .tokens import new_token
 
 
 def drafts(order: Order) -> list[Ticket]:
-    """The order's tickets: those that were issued, or else new ones, not saved yet."""
-    issued = list(order.tickets.select_related("ticket_type"))
-    return issued or list(_new_tickets(order, timezone.now().replace(microsecond=0)))
+    """The order's tickets but for the refunded ones: those that were issued, or new ones, unsaved.
+
+    None where all was refunded since `order` was read.
+    """
+    admitted = admissions.left(order)
+    seqs = {one.seq for one in admitted}
+    issued = [ticket for ticket in _issued(order) if ticket.seq in seqs]
+    return issued or list(_new_tickets(order, admitted, timezone.now().replace(microsecond=0)))
 
 
-def _new_tickets(order: Order, now: datetime) -> Iterator[Ticket]:
-    for seq, line in enumerate(_admissions(order), start=1):
+def _issued(order: Order) -> QuerySet[Ticket]:
+    return order.tickets.filter(status=TicketStatus.VALID).select_related("ticket_type")
+
+
+def _new_tickets(order: Order, admitted: Iterable[Admission], now: datetime) -> Iterator[Ticket]:
+    for one in admitted:
         yield Ticket(
             order=order,
-            seq=seq,
-            ticket_type=line.ticket_type,
+            seq=one.seq,
+            ticket_type=one.line.ticket_type,
             holder_name=order.buyer_name,
             token=new_token(),
             issued_at=now,
         )
-
-
-def _admissions(order: Order) -> Iterator[OrderLine]:
-    for line in order.lines.select_related("ticket_type"):
-        for _ in range(line.quantity):
-            yield line
 
 
 def paper(order: Order, tickets: list[Ticket]) -> Paper:
@@ -54,7 +61,7 @@ def paper(order: Order, tickets: list[Ticket]) -> Paper:
         language="en",
         issued_at=max(ticket.issued_at for ticket in tickets),
         admissions=tuple(
-            Admission(
+            page.Admission(
                 seq=ticket.seq,
                 token=ticket.token,
                 holder=ticket.holder_name,

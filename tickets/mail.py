@@ -14,7 +14,8 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from icalendar import Calendar, Event
 
-from orders import refunds
+from orders import admissions, refunds
+from orders.admissions import Admission
 from orders.links import secret_of
 from orders.models import Order
 from orders.money import in_words
@@ -51,27 +52,38 @@ SUBJECTS = {
     MessageKind.TICKETS: "Your tickets for {title} ({code})",
     MessageKind.REFUND: "Your order for {title} was refunded ({code})",
 }
+PART_REFUNDED = "Part of your order for {title} was refunded ({code})"
 
 
-def compose(order: Order, kind: MessageKind, file: TicketFile | None) -> Words:
-    """Render the words once: a deploy between two tries may change the templates."""
+def compose(order: Order, kind: MessageKind, file: TicketFile | None, generation: int = 1) -> Words:
+    """Render the words once: a deploy between two tries may change the templates.
+
+    `generation`: which refund of the order, where they tell of one.
+    """
+    left = admissions.left(order)
+    about = left if kind != MessageKind.REFUND else _covered(order, generation)
     context = {
         "order": order,
         "event": order.event,
-        "lines": order.lines.all(),
-        "total": in_words(order.total, order.currency),
-        "owed": in_words(refunds.owed(order), order.currency),
+        "lines": admissions.shares(about),
+        "total": in_words(refunds.amount_of(about), order.currency),
+        "left": left,
         "attached": file is not None and file.size <= settings.MAIL_ATTACHMENT_LIMIT,
         "shop": settings.SHOP_NAME,
         "link": LINK,
     }
-    subject = SUBJECTS[kind].format(title=order.event.title, code=order.code)
+    subject = PART_REFUNDED if kind == MessageKind.REFUND and left else SUBJECTS[kind]
     return Words(
-        subject=_header(subject),
+        subject=_header(subject.format(title=order.event.title, code=order.code)),
         text=render_to_string(f"emails/{kind}.txt", context),
         html=render_to_string(f"emails/{kind}.html", context),
         calendar=_calendar(order) if kind == MessageKind.TICKETS else "",
     )
+
+
+def _covered(order: Order, number: int) -> list[Admission]:
+    refund = refunds.numbered(order.pk, number)
+    return refunds.covered(refund) if refund else []
 
 
 def _header(text: str) -> str:

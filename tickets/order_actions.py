@@ -89,7 +89,7 @@ class OrderActions(admin.ModelAdmin[Order]):
 
     def deeds(self, request: HttpRequest, order: Order) -> list[Deed]:
         """What this person may do with this order now."""
-        offered = _of_placed(order) if order.is_placed else _of_refunded(order)
+        offered = [*(_of_placed(order) if order.is_placed else ()), *_to_pay(order)]
         return [deed for needed, deed in offered if request.user.has_perm(needed)]
 
     def resend_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
@@ -200,10 +200,11 @@ def _of_placed(order: Order) -> Iterator[tuple[str, Deed]]:
     yield REFUND, Deed("Refund…", _url("refund", order))
 
 
-def _of_refunded(order: Order) -> Iterator[tuple[str, Deed]]:
-    refund = refunds.open_one(order)
-    if refund is not None:
-        yield REFUND, Deed("Mark as paid out", _url("paid_out", order), refund.pk)
+def _to_pay(order: Order) -> Iterator[tuple[str, Deed]]:
+    waiting = refunds.to_pay(order)
+    for refund in waiting:
+        which = f" refund {refund.number}" if len(waiting) > 1 else ""
+        yield REFUND, Deed(f"Mark{which} as paid out", _url("paid_out", order), refund.pk)
 
 
 def _url(name: str, order: Order) -> str:

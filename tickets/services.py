@@ -1,7 +1,7 @@
 """The only writer of tickets and files; what staff does to an order (T11)."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from django.core.files.base import ContentFile
@@ -10,8 +10,8 @@ from django.db import transaction
 
 from jobs.outbox import enqueue
 from jobs.story import open_jobs
-from orders import refunds
-from orders.models import Order, Refund
+from orders import admissions, refunds
+from orders.models import Order, Refund, RefundStatus
 from orders.money import in_words
 from orders.services import lock_order
 
@@ -58,7 +58,8 @@ def issue(order: Order, made: Made, outbox_id: int) -> bool:
     if order.version != made.order_version:
         enqueue("render_tickets", order_id=order.pk)
         return True
-    issued = set(order.tickets.values_list("token", flat=True))
+    valid = order.tickets.filter(status=TicketStatus.VALID)
+    issued = set(valid.values_list("token", flat=True))
     if issued and issued != {ticket.token for ticket in made.tickets}:
         return False
     if not issued:
@@ -91,6 +92,14 @@ def void_tickets(order: Order) -> int:
     return order.tickets.filter(status=TicketStatus.VALID).update(status=TicketStatus.VOID)
 
 
+def void_refunded(order: Order) -> int:
+    """The same of those whose admission is refunded: all of a refunded order."""
+    if not order.is_placed:
+        return void_tickets(order)
+    refunded = order.tickets.filter(status=TicketStatus.VALID, seq__in=admissions.refunded(order))
+    return refunded.update(status=TicketStatus.VOID)
+
+
 def newest_file(order: Order) -> TicketFile | None:
     """The file of the order as it is now."""
     current = order.files.filter(order_version=order.version)
@@ -109,29 +118,94 @@ class Actor:
     note: Callable[[Order, str], None] = lambda order, words: None
 
 
-def refund(order_id: int, reason: str, actor: Actor) -> bool:
-    """T11: take the whole order back. False, and nothing written, where it is not placed."""
+def refund(
+    order_id: int,
+    reason: str,
+    actor: Actor,
+    *,
+    seqs: Collection[int] | None = None,
+    seen: int | None = None,
+    used: bool = True,
+) -> bool:
+    """T11: take back all that is left of the order, or of it the admissions `seqs`.
+
+    `seen`: how many refunds of it the page knew of. False, and nothing written, where there are
+    more, where the order is not placed or one of these is refunded. Raises Refused where it takes
+    back none that are `used`, and somebody went in with one of them.
+    """
     with transaction.atomic(durable=True):
         order = lock_order(order_id)
-        taken = refunds.take_back(order, reason, actor.name)
+        if seen is not None and refunds.newest_number(order) != seen:
+            return False
+        taken = refunds.take_back(order, reason, actor.name, seqs)
         if taken is None:
             return False
-        void_tickets(order)
+        if not used:
+            _refuse_used(order, taken)
+        void_refunded(order)
         enqueue("refund_order", order_id=order.pk)
-        actor.note(order, f"refunded {in_words(taken.amount, order.currency)}: {reason}")
-        refunds.give_places_back(order)
+        if order.is_placed:
+            enqueue("render_tickets", order_id=order.pk)
+        actor.note(order, _in_words(order, taken))
+        refunds.give_places_back(taken)
     return True
+
+
+def _refuse_used(order: Order, taken: Refund) -> None:
+    # Locked: whoever is at the door with it now comes first, or finds it void.
+    tickets = order.tickets.filter(seq__in=taken.items.values("seq"))
+    gone_in = [one.seq for one in tickets.select_for_update(no_key=True) if was_used(one)]
+    if gone_in:
+        numbers = ", ".join(map(str, gone_in))
+        raise Refused(f"Somebody went in with ticket {numbers}: it cannot be given back.")
+
+
+def was_used(ticket: Ticket) -> bool:
+    """Whether somebody went in with it."""
+    return ticket.used_at is not None
+
+
+def _in_words(order: Order, taken: Refund) -> str:
+    amount = in_words(taken.amount, order.currency)
+    which = ", ".join(str(one.seq) for one in refunds.covered(taken))
+    part = f" for ticket {which}" if order.is_placed or taken.number > 1 else ""
+    return f"refunded {amount}{part}: {taken.reason}"
+
+
+def follow_up(order: Order, outbox_id: int) -> bool:
+    """Inside `effects()`, with the order locked: what a render that was under way has made valid
+    is void, and each refund has its email and its payment, jobs of their own. False where all that
+    was so."""
+    voided = void_refunded(order) if refunds.newest_number(order) or order.is_refunded else 0
+    numbers = refunds.follow_up(order, outbox_id)
+    for number in numbers:
+        enqueue("email_refund", order_id=order.pk, number=number)
+        enqueue("pay_refund", order_id=order.pk, number=number)
+    return bool(voided or numbers)
 
 
 def paid_out(order_id: int, refund_id: int, actor: Actor) -> bool:
-    """T11: what is owed for the order was paid. False, and nothing written, where that is known."""
+    """T11: what is owed for the order was paid by hand. False, and nothing written, where that is
+    known. Raises Refused while a job that has asked the provider goes on: it may be paid twice."""
     with transaction.atomic(durable=True):
-        refund = Refund.objects.select_related("order").filter(pk=refund_id, order=order_id).first()
-        if refund is None or not refunds.pay_out(refund):
+        refund = Refund.objects.select_for_update(no_key=True).filter(pk=refund_id, order=order_id)
+        found = refund.first()
+        if found is None:
             return False
-        amount = in_words(refund.amount, refund.order.currency)
-        actor.note(refund.order, f"marked {amount} as paid out")
+        _refuse_while_asked(found)
+        if not refunds.pay_out(found):
+            return False
+        amount = in_words(found.amount, found.order.currency)
+        actor.note(found.order, f"marked {amount} as paid out")
     return True
+
+
+def _refuse_while_asked(refund: Refund) -> None:
+    if refund.tried_at is None or refund.status != RefundStatus.REQUESTED:
+        return
+    for job in open_jobs(f"order:{refund.order_id}", "pay_refund"):
+        if not job.dead and job.args.get("number") == refund.number:
+            raise Refused(f"Job {job.outbox_id} has asked the payment provider for it already.")
 
 
 def resend(order_id: int, seen: int, actor: Actor) -> bool:

@@ -102,16 +102,25 @@ def _emails(order: Order) -> Iterator[Line]:
 def _name(delivery: Delivery) -> str:
     if delivery.kind == MessageKind.TICKETS:
         return f"email {delivery.generation} of the tickets"
-    return f"email of the {delivery.kind}"
+    number = f" {delivery.generation}" if delivery.generation > 1 else ""
+    return f"email of the {delivery.kind}{number}"
 
 
 def _refunds(order: Order) -> Iterator[Line]:
     for refund in order.refunds.all():
         amount = in_words(refund.amount, order.currency)
+        name = "refund" if refund.number == 1 else f"refund {refund.number}"
         yield Line(
-            # When it was paid out, and by whom, the staff log tells.
-            refund.requested_at, "refund requested", f"{amount}: {refund.reason}", refund.actor,
+            # When it was paid out by hand, and by whom, the staff log tells.
+            refund.requested_at, f"{name} requested", f"{amount}: {refund.reason}", refund.actor,
         )  # fmt: skip
+        if refund.settled_at and refund.failure:
+            yield Line(refund.settled_at, f"{name}: not paid back", refund.failure, tone="bad")
+        elif refund.settled_at and refund.provider_id:
+            note = f"{amount}, provider id {refund.provider_id}"
+            yield Line(refund.settled_at, f"{name}: paid back", note, tone="good")
+        elif refund.tried_at and not refund.settled_at:
+            yield Line(refund.tried_at, f"{name}: payment provider asked", amount)
 
 
 def _scans(order: Order) -> Iterator[Line]:

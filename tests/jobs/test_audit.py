@@ -22,7 +22,7 @@ from jobs.models import OutboxRow, ProcessedJob
 from jobs.runner import Outcome
 from jobs.stream import RelayStream
 from jobs.testing import drain
-from orders.models import RefundItem, TicketType
+from orders.models import Refund, RefundItem, TicketType
 from orders.services import PlacedOrder
 from tests import servers
 from tests.books import books_are_in_order
@@ -47,9 +47,14 @@ NOT_MORE = "no order has more tickets than its lines say"
 ALL_MADE = "a placed order whose render is processed has a valid ticket for each place"
 NOT_PLACED = "an order that is not placed has no valid ticket"
 EMAIL_JOB = "every order with tickets has the job of its email, in the outbox or processed"
-OWED = "every refunded order has a refund of all it cost"
-REFUND_JOB = "every refunded order has the job of its refund, in the outbox or processed"
-NOT_TWICE = "no admission is refunded twice, or of an order that is not refunded"
+OWED = "every refunded order has refunds of all it cost, every other of less or nothing"
+AMOUNT = "every refund is of what its admissions cost"
+NOT_TWICE = "no admission is refunded twice, or of an order that has no such one"
+WITH_THE_LAST = "an order is refunded when its last admission is, and not before"
+REFUND_JOB = "every refund has the job that follows it up, in the outbox or processed"
+REFUND_EMAIL = "every refund that was followed up has its email, or the job of it"
+PAYMENT = "a refund whose payment was tried is paid, has failed, or has its job in the outbox"
+GONE = "no refunded admission has a valid ticket"
 
 
 @pytest.fixture(autouse=True)
@@ -84,9 +89,9 @@ def sql(statement: str, *values: Any) -> None:
         assert cursor.rowcount == 1
 
 
-def refund(order: PlacedOrder) -> None:
-    """As the box office does it."""
-    assert services.refund(order.id, "event moved", Actor("boxoffice"))
+def refund(order: PlacedOrder, *seqs: int) -> None:
+    """As the box office does it, all of it or these admissions."""
+    assert services.refund(order.id, "event moved", Actor("boxoffice"), seqs=seqs or None)
 
 
 def publish() -> None:
@@ -471,45 +476,107 @@ def test_a_ticket_that_is_missing_is_named(harm: str, done: PlacedOrder) -> None
 def test_a_valid_ticket_of_a_refunded_order_is_named(done: PlacedOrder, seats: TicketType) -> None:
     refund(done)
     sql("UPDATE tickets_ticket SET status = 'valid' WHERE seq = 2")
-    assert broken() == {NOT_PLACED: [f"ticket {Ticket.objects.get(seq=2).pk}"]}
+    ticket = f"ticket {Ticket.objects.get(seq=2).pk}"
+    assert broken() == {NOT_PLACED: [ticket], GONE: [ticket]}
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        "DELETE FROM orders_refund",
-        "UPDATE orders_refund SET amount = amount - 1",
-        "UPDATE orders_refund SET status = 'failed'",
-    ],
-)
-def test_a_refunded_order_that_is_not_owed_all_it_cost_is_named(
-    harm: str, done: PlacedOrder
-) -> None:
+def test_a_valid_ticket_of_a_refunded_admission_is_named(done: PlacedOrder) -> None:
+    refund(done, 2)
+    drain()
+    assert not broken()
+    sql("UPDATE tickets_ticket SET status = 'valid' WHERE seq = 2")
+    ticket = f"ticket {Ticket.objects.get(seq=2).pk}"
+    assert broken() == {ALL_MADE: [f"order {done.id}"], GONE: [ticket]}
+
+
+def test_a_ticket_that_is_missing_after_a_refund_of_another_is_named(done: PlacedOrder) -> None:
+    refund(done, 2)
+    drain()
+    sql("UPDATE tickets_ticket SET status = 'void' WHERE seq = 1")
+    assert broken() == {ALL_MADE: [f"order {done.id}"]}
+
+
+def test_a_refunded_order_without_a_refund_is_named(done: PlacedOrder) -> None:
     refund(done)
     RefundItem.objects.all().delete()
-    sql(harm)
-    assert broken() == {OWED: [f"order {done.id}"]}
+    sql("DELETE FROM orders_refund")
+    assert broken() == {OWED: [f"order {done.id}"], WITH_THE_LAST: [f"order {done.id}"]}
+
+
+@pytest.mark.parametrize("change", ["- 1", "+ 1", "- 4250"])
+def test_a_refund_of_another_amount_is_named(change: str, done: PlacedOrder) -> None:
+    refund(done)
+    sql(f"UPDATE orders_refund SET amount = amount {change}")
+    found = f"refund {Refund.objects.get().pk}"
+    assert broken() == {OWED: [f"order {done.id}"], AMOUNT: [found]}
+
+
+def test_a_part_that_is_refunded_at_another_price_is_named(done: PlacedOrder) -> None:
+    refund(done, 1)
+    sql("UPDATE orders_refund SET amount = amount + 1")
+    assert broken() == {AMOUNT: [f"refund {Refund.objects.get().pk}"]}
 
 
 @pytest.mark.parametrize("drained", [True, False])
-def test_a_refunded_order_without_its_job_is_named(done: PlacedOrder, drained: bool) -> None:
+def test_a_refund_without_its_job_is_named(done: PlacedOrder, drained: bool) -> None:
     refund(done)
     if drained:
         drain()
-        Delivery.objects.filter(kind="refund").delete()
     table = "jobs_processed" if drained else "jobs_outbox"
     sql(f"DELETE FROM {table} WHERE kind = 'refund_order'")
-    assert broken() == {REFUND_JOB: [f"order {done.id}"]}
+    assert broken() == {REFUND_JOB: [f"refund {Refund.objects.get().pk}"]}
 
 
-def test_an_admission_that_is_refunded_twice_or_sold_all_the_same_is_named(
+def test_a_refund_that_nobody_is_told_of_is_named(done: PlacedOrder) -> None:
+    refund(done, 1)
+    drain()
+    refund(done, 2)
+    drain()
+    Delivery.objects.filter(kind="refund", generation=2).delete()
+    assert not broken()
+    sql("DELETE FROM jobs_processed WHERE kind = 'email_refund' AND args ->> 'number' = '2'")
+    assert broken() == {REFUND_EMAIL: [f"refund {Refund.objects.get(number=2).pk}"]}
+
+
+def test_a_payment_that_was_tried_and_left_alone_is_named(done: PlacedOrder) -> None:
+    refund(done)
+    drain()
+    sql("UPDATE orders_refund SET tried_at = now()")
+    assert broken() == {PAYMENT: [f"refund {Refund.objects.get().pk}"]}
+    sql("UPDATE orders_refund SET status = 'done'")
+    assert not broken()
+
+
+def test_an_admission_that_is_sold_all_the_same_is_named(
     done: PlacedOrder, seats: TicketType
 ) -> None:
     refund(done)
     sql("UPDATE orders_order SET status = 'placed' WHERE id = %s", done.id)
-    sql("UPDATE orders_stock SET taken = 2 WHERE ticket_type_id = %s", seats.pk)
-    Ticket.objects.update(status="valid")
-    assert broken() == {NOT_TWICE: [f"order {done.id}"]}
+    assert broken() == {WITH_THE_LAST: [f"order {done.id}"]}
+
+
+def test_an_admission_that_the_order_does_not_have_is_named(done: PlacedOrder) -> None:
+    refund(done, 1)
+    sql("UPDATE orders_refunditem SET seq = 3")
+    assert NOT_TWICE in broken()
+
+
+def test_an_admission_that_is_refunded_twice_is_named(done: PlacedOrder) -> None:
+    refund(done, 1)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX refund_item_once")
+    try:
+        item = RefundItem.objects.get()
+        item.pk = None
+        item.save()
+        assert broken()[NOT_TWICE] == [f"order {done.id}"]
+    finally:
+        RefundItem.objects.filter(pk=item.pk).delete()
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "CREATE UNIQUE INDEX refund_item_once ON orders_refunditem (order_id, seq)"
+                " WHERE live"
+            )
 
 
 @pytest.mark.parametrize("change", ["taken + 1", "taken - 1"])

@@ -24,7 +24,9 @@ class Thawed:
 def test_the_shop_has_its_kinds() -> None:
     kinds = [kind.name for kind in all_kinds()]
     assert [name for name in kinds if not name.startswith("drill_")] == [
+        "email_refund",
         "email_tickets",
+        "pay_refund",
         "refund_order",
         "render_tickets",
         "resend_tickets",

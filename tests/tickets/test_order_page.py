@@ -546,12 +546,18 @@ def test_a_form_of_another_refund_marks_nothing(
     assert not LogEntry.objects.exists()
 
 
-def test_a_refund_that_failed_is_not_paid_out(office: Client, placed: PlacedOrder) -> None:
+def test_a_refund_that_the_provider_refuses_is_paid_by_hand(
+    office: Client, placed: PlacedOrder
+) -> None:
     services.refund(placed.id, "moved", Actor("grace"))
-    Refund.objects.update(status="failed")
-    assert "Mark as paid out" not in text(office.get(address(placed)))
-    assert "nothing was changed" in paid_out(office, placed, Refund.objects.get().pk)
-    assert Refund.objects.get().status == "failed"
+    drain()
+    Refund.objects.update(status="failed", failure="card expired", settled_at=timezone.now())
+    answer, lines = shown(office, placed)
+    assert "€85.00 could not be paid back: card expired. The buyer was told" in answer
+    assert "Pay it back by hand, then mark it as paid out." in answer
+    has(lines, "refund requested", "refund: not paid back card expired")
+    assert "is marked as paid out." in text(press(office, placed, "Mark as paid out"))
+    assert Refund.objects.get().status == "done"
 
 
 def test_paying_out_is_for_who_may_refund_and_by_post_alone(

@@ -184,7 +184,9 @@ def test_a_dead_job_is_named_with_its_reason_and_what_to_do(
     link = reverse("admin:jobs_deadjob_change", args=[row.pk])
     assert text(office.get(address(placed))).count(f'href="{link}"') == 2
     assert office.get(link).status_code == 200
-    Group.objects.get(name="box office").permissions.remove(Permission.objects.get(codename="view_deadjob"))
+    Group.objects.get(name="box office").permissions.remove(
+        Permission.objects.get(codename="view_deadjob")
+    )
     page = text(office.get(address(placed)))
     assert link not in page
     assert "Open the dead job" not in page
@@ -567,7 +569,9 @@ def test_paying_out_is_for_who_may_refund_and_by_post_alone(
     services.refund(placed.id, "moved", Actor("grace"))
     client.force_login(box_office())
     assert client.get(address(placed, "paid_out")).status_code == 405
-    Group.objects.get(name="box office").permissions.remove(Permission.objects.get(codename="refund_order"))
+    Group.objects.get(name="box office").permissions.remove(
+        Permission.objects.get(codename="refund_order")
+    )
     assert "Mark as paid out" not in text(client.get(address(placed)))
     answer = client.post(address(placed, "paid_out"), {"seen": Refund.objects.get().pk})
     assert answer.status_code == 403

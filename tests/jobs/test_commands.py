@@ -96,7 +96,7 @@ def test_the_policy_of_every_kind_is_there_for_scripts_too() -> None:
     assert [tuple(delay) for delay in said["delays"]] == list(policy.delays())
     assert len(said["delays"]) == said["attempts"] - 1
     assert (said["horizon"], said["timeout"]) == (policy.horizon(), policy.timeout)
-    assert (said["hold_after"], said["hold_min"], said["hold_max"]) == (10, 30, 600)
+    assert (said["hold_after"], said["hold_min"], said["hold_max"]) == (0, 30, 600)
 
 
 def test_policies_need_no_server(tmp_path: Path) -> None:

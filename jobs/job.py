@@ -1,6 +1,7 @@
 """A job and its two notations: the typed `Job` that handlers get, the flat entry on the stream."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,9 +14,11 @@ ARGS_LIMIT = 1024
 """Bytes of a job's arguments as JSON: ids, never data that the handler can look up (design §3)."""
 TEXT_LIMIT = 1024
 """Bytes of one field of an entry at most."""
+DECIMAL = re.compile(r"0|-?[1-9][0-9]*")
 
 type Fields = Sequence[tuple[bytes, bytes]]
 """The fields of an entry as they lie on the stream: a name may stand there twice."""
+type Reader = Callable[[Mapping[bytes, bytes], str], int | str]
 
 
 class MalformedJob(ValueError):
@@ -106,13 +109,10 @@ def parse_outbox_id(fields: Fields) -> int | None:
 def parse_job[A](fields: Fields, args_type: type[A]) -> Job[A]:
     """Turn an entry into a typed job. Raises MalformedJob, and nothing else, saying which field."""
     found = _unique(fields)
-    specs = dataclasses.fields(args_type)  # type: ignore[arg-type]
-    known = {name.encode() for name in (*ENVELOPE, *(spec.name for spec in specs))}
+    known, readers = _layout(args_type)  # type: ignore[arg-type]
     for extra in found.keys() - known:
         raise MalformedJob(_printable(extra), "is not a field of this kind")
-    values: dict[str, Any] = {
-        spec.name: (_integer if spec.type is int else _text)(found, spec.name) for spec in specs
-    }
+    values: dict[str, Any] = {name: read(found, name) for name, read in readers}
     return Job(
         kind=_text(found, "kind"),
         args=_made(args_type, values),
@@ -120,6 +120,14 @@ def parse_job[A](fields: Fields, args_type: type[A]) -> Job[A]:
         request_id=_text(found, "request_id"),
         trace=_text(found, "trace"),
     )
+
+
+@functools.cache
+def _layout(args_type: type) -> tuple[frozenset[bytes], tuple[tuple[str, Reader], ...]]:
+    """The names of all fields of an entry with these arguments, and how each argument is read."""
+    specs = dataclasses.fields(args_type)
+    names = frozenset(name.encode() for name in (*ENVELOPE, *(spec.name for spec in specs)))
+    return names, tuple((spec.name, _integer if spec.type is int else _text) for spec in specs)
 
 
 def _made[A](args_type: type[A], values: Mapping[str, Any]) -> A:
@@ -161,7 +169,7 @@ def _text(fields: Mapping[bytes, bytes], name: str) -> str:
 def _integer(fields: Mapping[bytes, bytes], name: str, least: int = -BIGINT_MAX) -> int:
     text = _text(fields, name)
     # Canonical decimals only: int() would also take "1_0", " 1" and digits of other scripts.
-    if not re.fullmatch(r"0|-?[1-9][0-9]*", text):
+    if not DECIMAL.fullmatch(text):
         raise MalformedJob(name, f"is not a whole number: {text[:40]!r}")
     if len(text) > 20 or not least <= int(text) <= BIGINT_MAX:
         raise MalformedJob(name, f"is out of range: {text[:40]!r}")

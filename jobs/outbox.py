@@ -157,21 +157,21 @@ def lock_due(limit: int, held: Sequence[str] = (), lane: Lane = Lane.TICKETS) ->
         return [DueRow(*row) for row in cursor.fetchall()]
 
 
-def bulk_room() -> int:
+def bulk_room(held: Sequence[str] = ()) -> int:
     """How many rows of the lane `bulk` may be published now (design §7).
 
-    None while a ticket is late: due for BULK_LATE seconds and not done. Else so few that a ticket
-    waits behind BULK_OUT of them at most.
+    None while a ticket is late: due for BULK_LATE seconds, not done and not of a kind that is
+    held. Else so few that a ticket waits behind BULK_OUT of them at most.
     """
     with connection.cursor() as cursor:
         cursor.execute(
             """
             SELECT count(*) FILTER (WHERE lane = %(bulk)s AND relayed_at IS NOT NULL),
-                count(*) FILTER (WHERE lane <> %(bulk)s
+                count(*) FILTER (WHERE lane <> %(bulk)s AND kind <> ALL(%(held)s)
                     AND available_at < statement_timestamp() - make_interval(secs => %(late)s))
             FROM jobs_outbox WHERE dead_at IS NULL
             """,
-            {"bulk": Lane.BULK, "late": settings.JOBS["BULK_LATE"]},
+            {"bulk": Lane.BULK, "held": list(held), "late": settings.JOBS["BULK_LATE"]},
         )
         out, late = cursor.fetchone()
     return 0 if late else max(0, settings.JOBS["BULK_OUT"] - int(out))
@@ -245,12 +245,14 @@ def seconds_until_due(held: Sequence[str] = ()) -> float | None:
 
 
 def any_due() -> bool:
-    """Whether any live row is due: relayed or not, running or not."""
+    """Whether any live row is due and not held: relayed or not, running or not."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
             SELECT EXISTS (SELECT FROM jobs_outbox
-                WHERE dead_at IS NULL AND available_at <= statement_timestamp())
+                WHERE dead_at IS NULL AND available_at <= statement_timestamp()
+                AND kind NOT IN (
+                    SELECT kind FROM jobs_kind_hold WHERE until > statement_timestamp()))
             """
         )
         return bool(cursor.fetchone()[0])

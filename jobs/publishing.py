@@ -69,7 +69,7 @@ def _found(batch: int) -> list[DueRow]:
         found += outbox.lock_probe(kind)
     # Last, and only with room left: bulk never delays a ticket.
     if len(found) < batch and outbox.bulk_is_due(kinds):
-        room = min(outbox.bulk_room(), batch - len(found))
+        room = min(outbox.bulk_room(kinds), batch - len(found))
         found += outbox.lock_due(room, kinds, Lane.BULK)
     return found
 

@@ -9,9 +9,10 @@ from django.conf import settings as django_settings
 from django.db import transaction
 from django.db.models.functions import Now
 
+from jobs import holds
 from jobs.job import Job
 from jobs.models import OutboxRow
-from jobs.outbox import enqueue
+from jobs.outbox import any_due, enqueue
 from jobs.publishing import rebuild, step
 from jobs.registry import Lane
 from jobs.stream import RelayStream
@@ -91,3 +92,16 @@ def test_a_ticket_that_waits_for_its_retry_or_is_dead_holds_up_no_bulk(
     OutboxRow.objects.filter(pk=dead).update(dead_at=Now(), available_at=Now() - timedelta(hours=1))
     put("bulk", 5)
     assert step(stream, 500) == 5
+
+
+def test_a_kind_of_tickets_that_is_held_holds_up_no_bulk(stream: RelayStream) -> None:
+    [ticket] = put("ticket", 1)
+    OutboxRow.objects.filter(pk=ticket).update(available_at=Now() - timedelta(hours=1))
+    put("bulk", 5)
+    holds.pause("ticket", 60, "a test", "ann@desk")
+    assert any_due(), "the bulk"
+    assert step(stream, 500) == 5
+    OutboxRow.objects.filter(kind="bulk").delete()
+    assert not any_due(), "a worker that drains does not wait for what is paused"
+    holds.resume("ticket")
+    assert any_due()

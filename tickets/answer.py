@@ -6,12 +6,12 @@ from jobs.story import Happening, State
 from orders.models import Order
 
 from .answer_parts import BY_ITSELF, Answer, dead, open_job, state_of
-from .models import Delivery, DeliveryState, MessageKind
+from .models import WITH_TICKETS, Delivery, DeliveryState, MessageKind
 from .refund_answer import both, refund_answer
 from .services import newest_file
 from .times import clock
 
-FIRST, RESEND = "email_tickets", "resend_tickets"
+FIRST, LATER = "email_tickets", ("resend_tickets", "email_changed_tickets")
 
 
 def answer(order: Order, story: Sequence[Happening]) -> Answer:
@@ -38,9 +38,9 @@ def _made(story: Sequence[Happening]) -> Answer:
 
 
 def _emailed(order: Order, story: Sequence[Happening]) -> Answer:
-    sent = _newest_sent(order, MessageKind.TICKETS)
+    sent = _newest_sent(order, *WITH_TICKETS)
     # Once any was sent, another job of the first one has nothing to do.
-    job = open_job(story, RESEND) if sent else open_job(story, FIRST, RESEND)
+    job = open_job(story, *LATER) if sent else open_job(story, FIRST, *LATER)
     if job is None or (sent and job.outbox_id < sent.outbox_id):
         return _sent(sent) if sent else _never_sent()
     again = " again" if sent else ""
@@ -64,7 +64,7 @@ def _never_sent() -> Answer:
     )
 
 
-def _newest_sent(order: Order, kind: MessageKind) -> Delivery | None:
+def _newest_sent(order: Order, *kinds: MessageKind) -> Delivery | None:
     sent = [one for one in order.deliveries.all()
-            if one.kind == kind and one.state == DeliveryState.SENT]  # fmt: skip
-    return max(sent, key=lambda one: one.generation, default=None)
+            if one.kind in kinds and one.state == DeliveryState.SENT]  # fmt: skip
+    return max(sent, key=lambda one: one.outbox_id, default=None)

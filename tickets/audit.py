@@ -132,4 +132,53 @@ register(
         ) ORDER BY id
         """,
     ),
+    Rule(
+        "every answer to a lost link has the processed row of its job, or was not sent and its job "
+        "is not done",
+        """
+        SELECT 'lost link ' || asked_id FROM tickets_linkdelivery AS effect WHERE NOT EXISTS (
+            SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
+        ) AND (state = 'sent' OR NOT EXISTS (
+            SELECT FROM jobs_outbox AS job WHERE job.id = effect.outbox_id
+        )) ORDER BY asked_id
+        """,
+    ),
+    Rule(
+        "every lost link has its job, in the outbox or processed",
+        """
+        SELECT 'lost link ' || id FROM tickets_lostlinkrequest AS asked WHERE NOT EXISTS (
+            SELECT FROM jobs_outbox
+            WHERE kind = 'email_links' AND subject = 'lost_link:' || asked.id
+        ) AND NOT EXISTS (
+            SELECT FROM jobs_processed
+            WHERE kind = 'email_links' AND subject = 'lost_link:' || asked.id
+        ) ORDER BY id
+        """,
+    ),
+    Rule(
+        "what a buyer did has its job, in the outbox or processed",
+        """
+        SELECT what || ' of order ' || order_id FROM tickets_buyeract AS effect WHERE NOT EXISTS (
+            SELECT FROM jobs_outbox AS job WHERE job.id = effect.outbox_id
+        ) AND NOT EXISTS (
+            SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
+        ) ORDER BY effect.id
+        """,
+    ),
+    # Word of a change is in the file of its version or a later one: being made, or emailed.
+    Rule(
+        "a placed order with a new holder has a render or an email of it, due or begun",
+        """
+        SELECT DISTINCT 'order ' || act.order_id FROM tickets_buyeract AS act
+        JOIN orders_order ON orders_order.id = act.order_id AND orders_order.status = 'placed'
+        WHERE act.what = 'rename' AND NOT EXISTS (
+            SELECT FROM jobs_outbox AS job WHERE job.subject = 'order:' || act.order_id
+            AND job.kind IN ('render_tickets', 'email_tickets', 'email_changed_tickets')
+        ) AND NOT EXISTS (
+            SELECT FROM tickets_delivery JOIN tickets_ticketfile AS file ON file.id = file_id
+            WHERE tickets_delivery.order_id = act.order_id
+            AND file.order_version >= act.order_version
+        )
+        """,
+    ),
 )

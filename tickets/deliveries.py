@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from jobs.models import OutboxRow, ProcessedJob
 from orders.models import Order
+from orders.services import lock_order
 
 from . import mail, metrics
 from .models import ACCEPTED, Bounce, Delivery, DeliveryState, Email, MessageKind, TicketFile
@@ -44,7 +45,31 @@ def begin(message: Message, order: Order, file: TicketFile | None, outbox_id: in
     A later try gets the row of the first one, whatever the order says by now.
     """
     known = _of(message).first()
-    return known or _first_try(message, order, file, outbox_id)
+    if known is not None:
+        return known
+    row = _composed(message, order, file, outbox_id)
+    with transaction.atomic(durable=True):
+        return _put(message, order, row)
+
+
+def begin_with(message: Message, order: Order, file: TicketFile, outbox_id: int) -> Delivery | None:
+    """`begin`, of an email that carries the order's file. None where that is not the order's any
+    more, or not the one it was begun with: the newer file has an email of its own."""
+    known = _of(message).select_related("file").first()
+    if known is not None:
+        return None if is_stale(known, order) else known
+    row = _composed(message, order, file, outbox_id)
+    with transaction.atomic(durable=True):
+        # Locked: whoever then brings the order another file finds this email begun.
+        if lock_order(order.pk).version != file.order_version:
+            return None
+        return _put(message, order, row)
+
+
+def is_stale(delivery: Delivery, order: Order) -> bool:
+    """Whether it was begun and not sent, with an older file than the order's."""
+    unsent = delivery.state not in ACCEPTED
+    return unsent and delivery.file is not None and delivery.file.order_version != order.version
 
 
 def _of(message: Message) -> QuerySet[Delivery]:
@@ -54,32 +79,40 @@ def _of(message: Message) -> QuerySet[Delivery]:
     return found.order_by("pk")
 
 
-def _first_try(message: Message, order: Order, file: TicketFile | None, outbox_id: int) -> Delivery:
+def _composed(
+    message: Message, order: Order, file: TicketFile | None, outbox_id: int
+) -> dict[str, Any]:
     key = mail.idempotency_key(order.code, message.kind, message.generation, order.email)
     words = mail.compose(order, message.kind, file, message.generation)
+    return {
+        "message_id": mail.message_id(key),
+        "idempotency_key": key,
+        "subject": words.subject,
+        "text": words.text,
+        "html": words.html,
+        "calendar": words.calendar,
+        "file": file,
+        "outbox_id": outbox_id,
+    }
+
+
+def first_try() -> dict[str, Any]:
+    """What the row of an email says that is begun now."""
     now, with_key = timezone.now(), settings.MAIL_KEY_WINDOW > 0
-    with transaction.atomic(durable=True):
-        delivery, created = Delivery.objects.get_or_create(
-            order=order,
-            kind=message.kind,
-            generation=message.generation,
-            recipient=order.email,
-            defaults={
-                "message_id": mail.message_id(key),
-                "idempotency_key": key,
-                "subject": words.subject,
-                "text": words.text,
-                "html": words.html,
-                "calendar": words.calendar,
-                "file": file,
-                "first_try_at": now,
-                # The key protects a call that is noted and never made: one commit less.
-                "tries": int(with_key),
-                "called_at": now if with_key else None,
-                "outbox_id": outbox_id,
-            },
-        )
-    delivery.call_noted = created and with_key
+    # The key protects a call that is noted and never made: one commit less.
+    called = {"tries": 1, "called_at": now} if with_key else {}
+    return {"first_try_at": now, **called}
+
+
+def _put(message: Message, order: Order, row: dict[str, Any]) -> Delivery:
+    delivery, created = Delivery.objects.get_or_create(
+        order=order,
+        kind=message.kind,
+        generation=message.generation,
+        recipient=order.email,
+        defaults={**row, **first_try()},
+    )
+    delivery.call_noted = created and settings.MAIL_KEY_WINDOW > 0
     return delivery
 
 
@@ -172,6 +205,12 @@ def allow_again[E: Email](
 def message_of(delivery: Delivery) -> Message:
     """Which email of its order it is."""
     return Message(delivery.order_id, MessageKind(delivery.kind), delivery.generation)
+
+
+def is_newest(message: Message, order: Order) -> bool:
+    """Whether nothing is newer: no email of its kind that was sent, no version of the order."""
+    of_version = message.kind != MessageKind.CHANGED or message.generation == order.version
+    return of_version and not newer_sent(message)
 
 
 def newer_sent(message: Message) -> bool:

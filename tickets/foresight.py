@@ -11,7 +11,17 @@ from orders.models import Order, OrderStatus
 
 from . import deliveries
 from .deliveries import Message
-from .models import ACCEPTED, Delivery, DeliveryState, MessageKind, Ticket, TicketFile, TicketStatus
+from .models import (
+    ACCEPTED,
+    WITH_TICKETS,
+    Delivery,
+    DeliveryState,
+    Email,
+    MessageKind,
+    Ticket,
+    TicketFile,
+    TicketStatus,
+)
 from .page import TEMPLATE_REVISION
 from .times import ago, clock, length
 
@@ -37,15 +47,15 @@ def of_emails(messages: Sequence[Message]) -> list[Prognosis]:
         if words := unasked(message, known):
             return Prognosis(Effect.IMPOSSIBLE, words)
         if delivery and delivery.state in ACCEPTED:
-            return _sent(delivery, now)
-        if words := _out_of_date(order, message.kind):
+            return already_sent(delivery, now)
+        if words := _out_of_date(order, message.kind) or _of_older(message, order, delivery):
             return Prognosis(Effect.NOTHING, words)
         later = newest.get((message.order_id, message.kind))
         if later and later.generation > message.generation:
             return _overtaken(later, now)
-        if message.kind == MessageKind.TICKETS and (order.pk, order.version) not in with_file:
+        if message.kind in WITH_TICKETS and (order.pk, order.version) not in with_file:
             return NO_FILE
-        return _repeated(delivery, now) if delivery else SAFE
+        return repeated(delivery, now) if delivery else SAFE
 
     return [one(message) for message in messages]
 
@@ -56,14 +66,27 @@ def unasked(message: Message, known: Mapping[int, int]) -> str:
     `known`: the newest one of each order, see `deliveries.newest_generations`.
     """
     newest = known.get(message.order_id)
-    if newest is None or 1 <= message.generation <= newest + 1:
+    if (
+        newest is None
+        or message.kind != MessageKind.TICKETS
+        or 1 <= message.generation <= newest + 1
+    ):
         return ""
     return f"nobody asked for email {message.generation} of this order: the newest is {newest}"
 
 
+def _of_older(message: Message, order: Order, delivery: Delivery | None) -> str:
+    of_version = message.kind != MessageKind.CHANGED or message.generation == order.version
+    if of_version and not (delivery and deliveries.is_stale(delivery, order)):
+        return ""
+    return "its tickets were changed since, which has an email of its own: nothing will happen"
+
+
 def _asked_for(messages: Iterable[Message]) -> dict[int, int]:
     again = {
-        one.order_id for one in messages if one.generation != 1 and one.kind != MessageKind.REFUND
+        message.order_id
+        for message in messages
+        if message.generation != 1 and message.kind == MessageKind.TICKETS
     }
     return deliveries.newest_generations(again) if again else {}
 
@@ -100,7 +123,8 @@ def _orders(numbers: Iterable[int]) -> dict[int, Order]:
 
 def _begun(numbers: Iterable[int]) -> dict[Message, Delivery]:
     found = Delivery.objects.filter(order_id__in=numbers).order_by("-pk")
-    return {deliveries.message_of(one): one for one in found.only(*deliveries.KNOWN)}
+    known = found.select_related("file").only(*deliveries.KNOWN, "file__order_version")
+    return {deliveries.message_of(one): one for one in known}
 
 
 def _newest_sent(begun: Iterable[Delivery]) -> dict[tuple[int, str], Delivery]:
@@ -125,7 +149,8 @@ def _out_of_date(order: Order, kind: MessageKind) -> str:
     return f"the order is {order.status}, not {OrderStatus.PLACED}: nothing will happen"
 
 
-def _sent(delivery: Delivery, now: datetime) -> Prognosis:
+def already_sent(delivery: Email, now: datetime) -> Prognosis:
+    """Of an email that the provider has accepted."""
     at = delivery.settled_at
     when = f" at {clock(at, now)}" if at else ""
     back = ", and it came back" if delivery.state == DeliveryState.BOUNCED else ""
@@ -146,7 +171,8 @@ def _overtaken(later: Delivery, now: datetime) -> Prognosis:
     )
 
 
-def _repeated(delivery: Delivery, now: datetime) -> Prognosis:
+def repeated(delivery: Email, now: datetime) -> Prognosis:
+    """Of an email that was begun, and is not known to be accepted."""
     since, window = ago(delivery.called_at or delivery.first_try_at, now), settings.MAIL_KEY_WINDOW
     if deliveries.may_repeat(delivery, now):
         why = (

@@ -17,6 +17,7 @@ from . import (
     deliveries,
     foresight,
     issuing,
+    link_handlers,  # noqa: F401 (its kind registers itself)
     metrics,
     refund_foresight,
     rendering,
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 # No provider is behind a render: one event's broken input must not hold the tickets of all others.
 RENDER = Policy(attempts=5, base=10, timeout=60, hold_after=0)
 REFUND = Policy(attempts=8, base=10, timeout=30, hold_after=0)
-EMAIL = Policy(attempts=8, base=10, cap=600, timeout=30)
+EMAIL = sending.POLICY
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,14 @@ class ResendArgs:
 
     order_id: int
     generation: int
+
+
+@dataclass(frozen=True)
+class ChangedArgs:
+    """Which order, and at which of its versions."""
+
+    order_id: int
+    order_version: int
 
 
 def _foresee_refunds(args: Sequence[OrderArgs]) -> list[Prognosis]:
@@ -104,6 +113,10 @@ def _again(args: ResendArgs) -> Message:
     return Message(args.order_id, MessageKind.TICKETS, args.generation)
 
 
+def _changed(args: ChangedArgs) -> Message:
+    return Message(args.order_id, MessageKind.CHANGED, args.order_version)
+
+
 def _refund(args: RefundArgs) -> Message:
     return Message(args.order_id, MessageKind.REFUND, args.number)
 
@@ -135,6 +148,15 @@ def resend_tickets(job: Job[ResendArgs]) -> None:
     _email_tickets(job, _again(job.args))
 
 
+@handler(
+    "email_changed_tickets", policy=EMAIL, subject="order:{order_id}",
+    foresee=_foresee(_changed), consent=_consent(_changed),
+)  # fmt: skip
+def email_changed_tickets(job: Job[ChangedArgs]) -> None:
+    """State: the buyer of a placed order whose tickets are still of that version was sent them."""
+    _email_tickets(job, _changed(job.args))
+
+
 def _refuse_unasked(message: Message) -> None:
     # Whoever corrects a job can type any number, and each is an email under a key of its own.
     if words := foresight.unasked(message, deliveries.newest_generations([message.order_id])):
@@ -144,13 +166,13 @@ def _refuse_unasked(message: Message) -> None:
 def _email_tickets[A](job: Job[A], message: Message) -> None:
     order = _order(message.order_id)
     file = services.newest_file(order)
-    if not order.is_placed or file is None or deliveries.newer_sent(message):
-        with job.effects():
-            job.nothing_to_do()
-        return
-    delivery = _sent(deliveries.begin(message, order, file, job.outbox_id))
+    delivery = None
+    if order.is_placed and file is not None and deliveries.is_newest(message, order):
+        delivery = deliveries.begin_with(message, order, file, job.outbox_id)
+    if delivery is not None:
+        _sent(delivery)
     with job.effects():
-        if not _settled(job, delivery):
+        if delivery is None or not _settled(job, delivery):
             job.nothing_to_do()
 
 

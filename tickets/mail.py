@@ -20,7 +20,7 @@ from orders.links import secret_of
 from orders.models import Order
 from orders.money import in_words
 
-from .models import LINK, Delivery, Email, MessageKind, TicketFile
+from .models import LINK, Delivery, Email, MessageKind, TicketFile, TicketStatus
 
 EVENT_LENGTH = timedelta(hours=2)
 """Shown in the buyer's calendar: posters tell no end."""
@@ -50,6 +50,7 @@ def message_id(key: str) -> str:
 
 SUBJECTS = {
     MessageKind.TICKETS: "Your tickets for {title} ({code})",
+    MessageKind.CHANGED: "Your tickets for {title} were changed ({code})",
     MessageKind.REFUND: "Your order for {title} was refunded ({code})",
 }
 PART_REFUNDED = "Part of your order for {title} was refunded ({code})"
@@ -68,13 +69,14 @@ def compose(order: Order, kind: MessageKind, file: TicketFile | None, generation
         "lines": admissions.shares(about),
         "total": in_words(refunds.amount_of(about), order.currency),
         "left": left,
+        "tickets": order.tickets.filter(status=TicketStatus.VALID),
         "attached": file is not None and file.size <= settings.MAIL_ATTACHMENT_LIMIT,
         "shop": settings.SHOP_NAME,
         "link": LINK,
     }
     subject = PART_REFUNDED if kind == MessageKind.REFUND and left else SUBJECTS[kind]
     return Words(
-        subject=_header(subject.format(title=order.event.title, code=order.code)),
+        subject=header(subject.format(title=order.event.title, code=order.code)),
         text=render_to_string(f"emails/{kind}.txt", context),
         html=render_to_string(f"emails/{kind}.html", context),
         calendar=_calendar(order) if kind == MessageKind.TICKETS else "",
@@ -86,7 +88,8 @@ def _covered(order: Order, number: int) -> list[Admission]:
     return refunds.covered(refund) if refund else []
 
 
-def _header(text: str) -> str:
+def header(text: str) -> str:
+    """`text` as it may stand in a header."""
     # Whatever was typed in the admin: a line end would begin another header.
     visible = "".join(" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in text)
     return " ".join(visible.split())[:250]

@@ -3,8 +3,9 @@
 Rows that are effects of a job carry its `outbox_id`.
 """
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models.functions import Now
+from django.db.models.functions import Lower, Now
 
 from orders.models import Event, Order, TicketType
 
@@ -70,7 +71,12 @@ class TicketFile(models.Model):
 
 class MessageKind(models.TextChoices):
     TICKETS = "tickets", "tickets"
+    CHANGED = "changed", "changed"
     REFUND = "refund", "refund"
+
+
+WITH_TICKETS = (MessageKind.TICKETS, MessageKind.CHANGED)
+"""The emails that carry the order's file."""
 
 
 class DeliveryState(models.TextChoices):
@@ -138,7 +144,9 @@ LINK = "[[order-link]]"
 
 
 class Delivery(Email):
-    """One email about an order. `generation`: 1, and one more for each resending."""
+    """One email about an order. `generation`: 1, and one more for each resending; of the email
+    that tells of changed tickets, the version of the order.
+    """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="deliveries")
     kind = models.CharField(max_length=20, choices=MessageKind)
@@ -200,3 +208,79 @@ class Scan(models.Model):
 
     def __str__(self) -> str:
         return f"scan {self.pk}: {self.answer}"
+
+
+class Act(models.TextChoices):
+    RESEND = "resend", "resend"
+    RENAME = "rename", "rename"
+
+
+class BuyerAct(models.Model):
+    """What whoever holds the link did to an order: limits are counted here, the timeline tells it.
+
+    `outbox_id`: the job that it enqueued. `order_version`: the order's from then on.
+    """
+
+    order = models.ForeignKey(Order, models.PROTECT, related_name="acts")
+    what = models.CharField(max_length=10, choices=Act)
+    note = models.TextField()
+    order_version = models.PositiveIntegerField()
+    outbox_id = models.BigIntegerField()
+    request_id = models.CharField(max_length=64)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.what} of order {self.order_id}"
+
+
+class LostLinkRequest(models.Model):
+    """Somebody asked for the links of `email`, an address that may have no order at all.
+
+    `code`: names it to the mail provider, whose memory outlives a restored database.
+    """
+
+    email = models.EmailField(max_length=254)
+    code = models.CharField(max_length=26, unique=True)
+    request_id = models.CharField(max_length=64)
+    asked_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()
+        indexes = [models.Index("asked_at", name="lost_link_asked")]
+
+    def __str__(self) -> str:
+        return f"lost link {self.pk}"
+
+
+class LinkDelivery(Email):
+    """The email that answers a lost link: the links of `order_ids`, in this order."""
+
+    asked = models.OneToOneField(LostLinkRequest, models.CASCADE, related_name="delivery")
+    order_ids = ArrayField(models.BigIntegerField())
+
+    class Meta:
+        default_permissions = ()
+        verbose_name_plural = "link deliveries"
+        indexes = [
+            models.Index(Lower("recipient"), "first_try_at", name="link_delivery_to"),
+            models.Index(
+                "provider_id", name="link_provider_id", condition=~models.Q(provider_id="")
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"answer to lost link {self.asked_id}"
+
+    def links(self) -> dict[str, Order]:
+        """Those that still exist, each under its place in the email."""
+        found = Order.objects.in_bulk(self.order_ids)
+        numbered = enumerate(self.order_ids, start=1)
+        return {placeholder(number): found[pk] for number, pk in numbered if pk in found}
+
+
+def placeholder(number: int) -> str:
+    """What stands for one of several links, see `LINK`."""
+    return f"[[order-link-{number}]]"

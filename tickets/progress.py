@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from jobs.outbox import has_dead
 from orders.models import Order, OrderStatus
 
-from .models import DeliveryState, MessageKind, TicketFile, TicketStatus
+from .models import TicketFile, TicketStatus
 from .services import newest_file
+from .telling import was_told
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,7 @@ def progress(order: Order) -> Progress:
     if order.status != OrderStatus.PLACED:
         return Progress(order.status, tickets, None)
     file = newest_file(order)
-    if (
-        file is not None
-        and order.deliveries.filter(kind=MessageKind.TICKETS, state=DeliveryState.SENT).exists()
-    ):
+    if file is not None and was_told(order):
         return Progress("emailed", tickets, file)
     if has_dead(f"order:{order.pk}"):
         return Progress("delayed", tickets, file)

@@ -14,13 +14,16 @@ from django.core.mail import EmailMessage, mailers
 from django.utils import timezone
 
 from jobs.failpoint import failpoint
-from jobs.policy import GiveUp, TryLater
+from jobs.policy import GiveUp, Policy, TryLater
 
 from . import deliveries, http_errors, mail, metrics, smtp_errors
 from .deliveries import CALLS
 from .mail_errors import PAUSE
 from .models import Email
 from .times import ago, length
+
+POLICY = Policy(attempts=8, base=10, cap=600, timeout=30)
+"""Of every kind that sends an email."""
 
 
 def send(email: Email, pdf: bytes | None) -> str:

@@ -15,6 +15,7 @@ from orders.models import Order, Refund, RefundStatus
 from orders.money import in_words
 from orders.services import lock_order
 
+from . import telling
 from .deliveries import newest_generations
 from .models import Ticket, TicketFile, TicketStatus
 from .page import TEMPLATE_REVISION
@@ -66,7 +67,7 @@ def issue(order: Order, made: Made, outbox_id: int) -> bool:
         _save_tickets(made, outbox_id)
     if not _save_file(order, made, outbox_id) and issued:
         return False
-    enqueue("email_tickets", order_id=order.pk)
+    telling.enqueue_email(order)
     return True
 
 

@@ -12,7 +12,7 @@ from jobs.subjects import About, Family, register
 from orders.models import Order
 from orders.services import CODE_ALPHABET
 
-from .models import Delivery, DeliveryState, MessageKind, TicketFile, TicketStatus
+from .models import WITH_TICKETS, Delivery, DeliveryState, TicketFile, TicketStatus
 from .times import clock
 
 PREFIX = "order"
@@ -95,7 +95,7 @@ def _with_file(orders: Iterable[Order]) -> set[int]:
 
 def _sent(orders: Iterable[Order]) -> dict[int, datetime]:
     sent = Delivery.objects.filter(
-        order__in=orders, kind=MessageKind.TICKETS, state=DeliveryState.SENT
+        order__in=orders, kind__in=WITH_TICKETS, state=DeliveryState.SENT
     )
     return dict(sent.values_list("order_id").annotate(last=Max("settled_at")))
 

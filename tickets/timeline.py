@@ -14,6 +14,7 @@ from jobs.story import Happening, State
 from orders.models import Order
 from orders.money import in_words
 
+from .lost_links import emails_with
 from .models import Answer, Delivery, DeliveryState, MessageKind, Scan
 
 BAD = (State.DEAD, What.BURIED, What.FAILED)
@@ -41,8 +42,10 @@ def timeline(order: Order, story: Sequence[Happening]) -> list[Line]:
         *(_job(happening) for happening in story),
         *_files(order),
         *_emails(order),
+        *_links(order),
         *_refunds(order),
         *_scans(order),
+        *_buyer(order),
         *_staff(order),
     ]
     return sorted(lines, key=lambda line: line.at)
@@ -102,8 +105,24 @@ def _emails(order: Order) -> Iterator[Line]:
 def _name(delivery: Delivery) -> str:
     if delivery.kind == MessageKind.TICKETS:
         return f"email {delivery.generation} of the tickets"
+    if delivery.kind == MessageKind.CHANGED:
+        return f"email of the changed tickets, version {delivery.generation}"
     number = f" {delivery.generation}" if delivery.generation > 1 else ""
     return f"email of the {delivery.kind}{number}"
+
+
+def _links(order: Order) -> Iterator[Line]:
+    """Answers to a lost link that had this order's in it."""
+    for answer in emails_with(order):
+        yield Line(answer.first_try_at, "lost link: first try", f"to {answer.recipient}")
+        if answer.settled_at:
+            yield Line(answer.settled_at, f"lost link: {answer.state}", tone="good")
+
+
+def _buyer(order: Order) -> Iterator[Line]:
+    for act in order.acts.all():
+        request = f", request {act.request_id}" if act.request_id else ""
+        yield Line(act.at, "buyer", f"{act.note}{request}")
 
 
 def _refunds(order: Order) -> Iterator[Line]:

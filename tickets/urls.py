@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from . import door_views, views
+from . import buyer_views, door_views, views
 
 urlpatterns = [
     path("door/", door_views.doors, name="doors"),
@@ -11,4 +11,7 @@ urlpatterns = [
     path("orders/<str:code>/", views.order_page, name="order"),
     path("orders/<str:code>/status/", views.order_status, name="order-status"),
     path("orders/<str:code>/tickets.pdf", views.order_pdf, name="order-pdf"),
+    path("orders/<str:code>/resend/", buyer_views.resend, name="order-resend"),
+    path("orders/<str:code>/tickets/<int:seq>/holder/", buyer_views.holder, name="ticket-holder"),
+    path("lost-link/", buyer_views.lost_link, name="lost-link"),
 ]

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_safe
 from orders.models import Order
 
 from . import services
+from .buyer import names_are_open, renamable
 from .grants import grant, granted_order, order_of_link
 from .progress import progress
 
@@ -65,6 +66,9 @@ def order_page(request: HttpRequest, code: str) -> HttpResponse:
         "lines": order.lines.all(),
         "progress": progress(order),
         "waiting": WAITING,
+        "tickets": renamable(order),
+        "names_are_open": names_are_open(order),
+        "done": request.GET.get("done", ""),
     }
     return render(request, "tickets/order.html", context)
 

@@ -187,6 +187,9 @@ if MAIL_BULK_RATE <= 0 or MAIL_BULK_BATCH < 1:
 # Who pays refunds back; see orders.payments.
 PAYMENTS = env.str("PAYMENTS", default="orders.payments.Recorded")
 
+# Of "Lost your link?": above it nobody is listened to for a moment, whatever the address.
+LOST_LINKS_PER_MINUTE = env.int("LOST_LINKS_PER_MINUTE", default=60)
+
 # The way of a job; every number is design.md's (docs/operations.md has the table).
 JOBS: dict[str, Any] = {
     "STREAM": "jobs",

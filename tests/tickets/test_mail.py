@@ -26,7 +26,7 @@ from tests.conftest import MailFolder
 from tests.people import TicketTypeFactory, buy
 from tests.web import Answer
 from tickets import mail
-from tickets.models import Delivery, Ticket, TicketFile
+from tickets.models import LINK, Delivery, Ticket, TicketFile
 from tickets.services import ticket_storage
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -115,7 +115,7 @@ def test_the_link_in_the_email_opens_the_order(client: Client, mailbox: MailFold
 def test_the_database_keeps_the_words_without_link_and_tokens(mailbox: MailFolder) -> None:
     placed = send()
     row = str(Delivery.objects.values().get())
-    assert mail.LINK in row
+    assert LINK in row
     assert placed.secret not in row
     assert Ticket.objects.get().token not in row
 
@@ -222,7 +222,7 @@ def test_markup_in_a_title_stays_text_in_the_html(mailbox: MailFolder) -> None:
 
 
 def test_a_title_that_looks_like_the_placeholder_does_not_get_the_link(mailbox: MailFolder) -> None:
-    placed = send(title=mail.LINK)
+    placed = send(title=LINK)
     message = the_message(mailbox)
     assert placed.secret not in str(message["Subject"])
     assert placed.secret not in parts(message)["text/calendar"].get_content()

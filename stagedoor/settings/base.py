@@ -178,6 +178,9 @@ DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="Stagedoor <tickets@s
 MAIL_ATTACHMENT_LIMIT = env.int("MAIL_ATTACHMENT_LIMIT", default=7 * 1024 * 1024)
 # Seconds for which the provider drops a second message under the same Idempotency-Key.
 MAIL_KEY_WINDOW = env.int("MAIL_KEY_WINDOW", default=24 * 3600)
+# Whose hook is open, and what it proves itself by; without a secret it is closed.
+MAIL_PROVIDER = ""
+MAIL_WEBHOOK_SECRET = env.str("MAIL_WEBHOOK_SECRET", default="")
 # Emails to all buyers of an event: how many come due in a second, and orders to a commit.
 MAIL_BULK_RATE = env.float("MAIL_BULK_RATE", default=10.0)
 MAIL_BULK_BATCH = env.int("MAIL_BULK_BATCH", default=100)

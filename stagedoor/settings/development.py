@@ -8,6 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from .base import *  # noqa: F403
 from .base import STORAGES, VAR_DIR, cache, database, env, link_keys, logging_config
+from .mail import mail_of
 
 env.read_env(VAR_DIR / "env")
 try:
@@ -30,6 +31,9 @@ MAIL_DIR = VAR_DIR / "mail"
 MAILERS = {
     "default": {"BACKEND": "stagedoor.mailbox.Mailbox", "OPTIONS": {"folder": str(MAIL_DIR)}}
 }
+if MAIL_PROVIDER := env.str("MAIL_PROVIDER", default=""):
+    _mail = mail_of(MAIL_PROVIDER, env, lambda name, what: env.str(name))
+    MAILERS, MAIL_KEY_WINDOW = _mail.mailers, _mail.window
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
 WHITENOISE_USE_FINDERS = True
 STATIC_ROOT = None  # nothing is collected: files are found where they are

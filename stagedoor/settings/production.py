@@ -4,6 +4,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from .base import *  # noqa: F403
 from .base import cache, database, env, link_keys, logging_config
+from .mail import SMTP, mail_of, webhook_secret
 
 LOOK = "For a look at the product use `make run`, for a command beside it `make manage CMD=…`."
 
@@ -39,28 +40,14 @@ if CACHE_URL == REDIS_URL:
     )
 CACHES = {"default": cache(CACHE_URL)}
 
-_mail = env.email_url_config(
-    required("EMAIL_URL", "the mail server, e.g. smtp+tls://user:pw@host:587.")
-)
-SMTP = "django.core.mail.backends.smtp.EmailBackend"
-MAILERS = {
-    "default": {
-        # Ours tells a loss before the message, which took nothing, from one in the middle of it.
-        "BACKEND": _mail["EMAIL_BACKEND"].replace(SMTP, "stagedoor.smtp.Backend"),
-        "OPTIONS": {
-            "host": _mail["EMAIL_HOST"] or "localhost",
-            "port": _mail["EMAIL_PORT"] or 25,
-            "username": _mail["EMAIL_HOST_USER"] or "",
-            "password": _mail["EMAIL_HOST_PASSWORD"] or "",
-            "use_tls": _mail.get("EMAIL_USE_TLS", False),
-            "use_ssl": _mail.get("EMAIL_USE_SSL", False),
-            "timeout": 20,
-        },
-    },
-}
-
-# SMTP knows no keys; some providers' SMTP gateways do.
-MAIL_KEY_WINDOW = env.int("MAIL_KEY_WINDOW", default=0)
+MAIL_PROVIDER = env.str("MAIL_PROVIDER", default=SMTP)
+_mail = mail_of(MAIL_PROVIDER, env, required)
+MAILERS, MAIL_KEY_WINDOW = _mail.mailers, _mail.window
+if MAIL_PROVIDER != SMTP:
+    MAIL_WEBHOOK_SECRET = webhook_secret(
+        MAIL_PROVIDER,
+        required("MAIL_WEBHOOK_SECRET", "what the provider proves by that a bounce is its own."),
+    )
 
 SECURE_SSL_REDIRECT = True
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]

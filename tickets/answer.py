@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from jobs.story import Happening, State
 from orders.models import Order
 
-from .answer_parts import BY_ITSELF, Answer, dead, open_job, state_of
-from .models import WITH_TICKETS, Delivery, DeliveryState, MessageKind
+from .answer_parts import BY_ITSELF, Answer, came_back, dead, open_job, state_of
+from .models import ACCEPTED, WITH_TICKETS, Delivery, MessageKind
 from .refund_answer import both, refund_answer
 from .services import newest_file
 from .times import clock
@@ -51,6 +51,12 @@ def _emailed(order: Order, story: Sequence[Happening]) -> Answer:
 
 def _sent(sent: Delivery) -> Answer:
     at = f" at {clock(sent.settled_at)}" if sent.settled_at else ""
+    if sent.bounced_at:
+        return Answer(
+            f"Emailed to {sent.recipient}{at}. {came_back(sent)}",
+            "Correct the address, then resend the email, or call the buyer.",
+            "bad",
+        )
     return Answer(
         f"Emailed to {sent.recipient}{at}, and accepted there.",
         "If the buyer cannot find it: look into the spam folder, then resend the email.",
@@ -66,5 +72,5 @@ def _never_sent() -> Answer:
 
 def _newest_sent(order: Order, *kinds: MessageKind) -> Delivery | None:
     sent = [one for one in order.deliveries.all()
-            if one.kind in kinds and one.state == DeliveryState.SENT]  # fmt: skip
+            if one.kind in kinds and one.state in ACCEPTED]  # fmt: skip
     return max(sent, key=lambda one: one.outbox_id, default=None)

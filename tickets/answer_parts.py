@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from jobs.story import UNFINISHED, Happening, State
 
+from .models import Delivery
 from .timeline import dead_job_page
 from .times import clock
 
@@ -19,6 +20,12 @@ class Answer:
     todo: str
     tone: str = ""
     url: str = ""
+
+
+def came_back(email: Delivery) -> str:
+    """When and why an email that was accepted bounced."""
+    at = f" at {clock(email.bounced_at)}" if email.bounced_at else ""
+    return f"The email bounced{at}: {email.get_bounce_display()}."
 
 
 def open_job(story: Iterable[Happening], *kinds: str) -> Happening | None:

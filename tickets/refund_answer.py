@@ -6,7 +6,7 @@ from jobs.story import Happening, State
 from orders.models import Order, Refund, RefundStatus
 from orders.money import in_words
 
-from .answer_parts import BY_ITSELF, Answer, dead, open_job, state_of
+from .answer_parts import BY_ITSELF, Answer, came_back, dead, open_job, state_of
 from .models import ACCEPTED, Delivery, MessageKind
 from .times import clock
 
@@ -48,6 +48,8 @@ def _told(order: Order, refunds: Sequence[Refund], story: Sequence[Happening], t
     todo, tone = _to_pay(refunds)
     if refunds and all(refund.number in told for refund in refunds):
         last = told[refunds[-1].number]
+        if last.bounced_at:
+            return Answer(f"{text} {came_back(last)}", f"Tell the buyer yourself. {todo}", "bad")
         at = f" at {clock(last.settled_at)}" if last.settled_at else ""
         return Answer(f"{text} The buyer was told{at}.", todo, tone)
     job = open_job(story, *KINDS)

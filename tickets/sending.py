@@ -52,6 +52,7 @@ def _call(email: Email, message: EmailMessage) -> tuple[Exception | None, bool]:
         if error := _error_of(mailer.open):
             return error, False
         _note_call(email)
+        failpoint("sending.noted")
         error = _error_of(partial(mailer.send_messages, [message]))
         # Of a mailer that does not tell, it may be.
         begun = getattr(mailer, "message_begun", True)

@@ -94,12 +94,17 @@ def _emails(order: Order) -> Iterator[Line]:
         name = _name(delivery)
         yield Line(delivery.first_try_at, f"{name}: first try", f"to {delivery.recipient}")
         if delivery.settled_at:
-            note = f"provider id {delivery.provider_id}"
-            yield Line(delivery.settled_at, f"{name}: {delivery.state}", note, tone="good")
+            note = f"provider id {delivery.provider_id or 'not told'}"
+            yield Line(delivery.settled_at, f"{name}: sent", note, tone="good")
         elif delivery.state == DeliveryState.UNCERTAIN:
             times = "once" if delivery.tries < 2 else f"{delivery.tries} times"
-            note = f"given to the mail server {times} without an answer: it may have taken it"
-            yield Line(delivery.first_try_at, f"{name}: uncertain", note, tone="bad")
+            note = f"given to the provider {times} without an answer: it may have taken it"
+            at = delivery.called_at or delivery.first_try_at
+            yield Line(at, f"{name}: uncertain", note, tone="bad")
+        if delivery.bounced_at:
+            yield Line(
+                delivery.bounced_at, f"{name}: bounced", delivery.get_bounce_display(), tone="bad"
+            )
 
 
 def _name(delivery: Delivery) -> str:

@@ -149,7 +149,10 @@ def test_what_may_happen_twice_asks_once_more(operator: Staff) -> None:
     drain()
     two_days_ago = timezone.now() - timedelta(days=2)
     Delivery.objects.update(
-        state=DeliveryState.UNCERTAIN, first_try_at=two_days_ago, settled_at=None
+        state=DeliveryState.UNCERTAIN,
+        first_try_at=two_days_ago,
+        called_at=two_days_ago,
+        settled_at=None,
     )
     row = buried.bury(buried.email_of(placed))
     operator.go(page_of(row))

@@ -187,8 +187,9 @@ def _replayed(outbox_ids: list[int]) -> int | None:
 
 def _begun_two_days_ago(order: PlacedOrder) -> None:
     """Nobody knows whether the order's email was sent, and the provider forgot its key."""
+    two_days_ago = timezone.now() - timedelta(days=2)
     Delivery.objects.filter(order_id=order.id).update(
-        state=DeliveryState.UNCERTAIN, first_try_at=timezone.now() - timedelta(days=2),
+        state=DeliveryState.UNCERTAIN, first_try_at=two_days_ago, called_at=two_days_ago,
         settled_at=None,
     )  # fmt: skip
 

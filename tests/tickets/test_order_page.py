@@ -255,7 +255,7 @@ def test_an_uncertain_email_is_marked(office: Client, placed: PlacedOrder) -> No
     for tries, times in ((1, "once"), (2, "2 times")):
         Delivery.objects.update(state=DeliveryState.UNCERTAIN, settled_at=None, tries=tries)
         _, lines = shown(office, placed)
-        has(lines, f"email 1 of the tickets: uncertain given to the mail server {times} without")
+        has(lines, f"email 1 of the tickets: uncertain given to the provider {times} without")
 
 
 def test_a_resending_is_told_by_whom_and_what_became_of_it(

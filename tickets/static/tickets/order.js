@@ -1,7 +1,7 @@
 // Follows the state of an order; without it the page refreshes by itself.
 "use strict";
 const progress = document.getElementById("progress");
-const FINAL = ["emailed", "partly_refunded", "refunded", "cancelled"];
+const FINAL = ["emailed", "bounced", "partly_refunded", "refunded", "cancelled"];
 
 function show(status) {
   progress.dataset.state = status.state;

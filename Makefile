@@ -44,7 +44,8 @@ screenshots: setup ## pictures of the pages, wide and narrow, in var/screenshots
 
 chaos: setup ## recovery tests with the shipped durations, then MINUTES=30 of random faults; ARGS chooses
 	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL CHAOS=1 STORM_SECONDS=$$(($(MINUTES) * 60)) \
-		STORM_SEED=$${STORM_SEED:-$$(date +%s)} $(PY) -m pytest -s tests/recovery tests/stories/test_storm.py $(ARGS)
+		STORM_SEED=$${STORM_SEED:-$$(date +%s)} $(PY) -m pytest -s tests/recovery tests/stories/test_storm.py \
+		tests/stories/test_email_once.py $(ARGS)
 
 lint: setup ## format, style, imports, types, migrations, deployment checks
 	$(PY) -m ruff format --check .

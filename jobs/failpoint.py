@@ -16,6 +16,7 @@ FAILPOINTS = (
     "worker.renewed",
     "worker.handed_back",
     "runner.start_noted",
+    "sending.noted",
     "sending.accepted",
     "runner.before_effects",
     "runner.moved",

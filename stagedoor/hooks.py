@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
+from stagedoor.settings.mail import PROVIDERS
 from tickets import deliveries
 from tickets.models import Bounce
 
@@ -27,7 +28,8 @@ class NotYetKnown(Exception):
 @csrf_exempt
 def mail_hook(request: HttpRequest, provider: str) -> HttpResponse:
     """`/hooks/mail/<provider>/`: 404 for any but the one in use, 400 for what it did not sign."""
-    if provider != settings.MAIL_PROVIDER or not settings.MAIL_WEBHOOK_SECRET:
+    in_use = provider == settings.MAIL_PROVIDER and provider in PROVIDERS
+    if not in_use or not settings.MAIL_WEBHOOK_SECRET:
         raise Http404
     hook = import_module(f"stagedoor.providers.{provider}").hook(settings.MAIL_WEBHOOK_SECRET)
     try:

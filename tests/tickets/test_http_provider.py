@@ -203,3 +203,37 @@ def test_where_nothing_listens_nothing_was_taken_however_the_connection_fails(
             live_row()
         assert state() == (DeliveryState.QUEUED, 0), url
     assert try_now() is None
+
+
+@pytest.fixture
+def keyless(provider: Provider) -> Iterator[Provider]:
+    """The same, as a provider without keys: nothing that it is told drops a second email."""
+    plain = {"BACKEND": "anymail.backends.resend.EmailBackend"}
+    sending = {"default": {**mailer(provider)["default"], **plain}}  # type: ignore[dict-item]
+    with override_settings(MAILERS=sending, MAIL_KEY_WINDOW=0):
+        yield provider
+
+
+@pytest.mark.parametrize("fault", MAY_BE_TAKEN, ids=lambda fault: fault.name)
+def test_without_keys_what_may_be_taken_is_tried_once_more_and_no_third_time(
+    keyless: Provider, fault: Fault
+) -> None:
+    keyless.plan(*[fault] * 3)
+    live_row()
+    assert (state(), effect()) == ((DeliveryState.UNCERTAIN, 1), Effect.MAY_REPEAT)
+    assert "may send twice" in dead_row().dead_reason
+    assert state() == (DeliveryState.UNCERTAIN, 2)
+    assert sum(emails(keyless)) == (2 if fault.accepts else 0)
+
+
+@pytest.mark.parametrize("fault", NOT_TAKEN, ids=lambda fault: f"{fault.code}")
+def test_without_keys_what_is_surely_not_taken_is_tried_as_often_as_need_be(
+    keyless: Provider, fault: Fault
+) -> None:
+    keyless.plan(*[fault] * 4)
+    for _ in range(4):
+        live_row()
+        assert (state(), effect()) == ((DeliveryState.QUEUED, 0), Effect.SAFE)
+    assert try_now() is None
+    assert emails(keyless) == [1]
+    assert Delivery.objects.get().provider_id == keyless.calls()[-1].id

@@ -44,6 +44,11 @@ def pressing(button: str) -> Callable[[Staff], None]:
     return lambda reader: reader.press(button)
 
 
+def following(link: str) -> Callable[[Staff], None]:
+    """Follow one link."""
+    return lambda reader: reader.follow(link)
+
+
 class Shot(NamedTuple):
     """A page: the picture's name, the address with names of `world`, who looks; what is done there
     first, and the status of the answer."""
@@ -60,6 +65,11 @@ PAGES = (
     Shot("shop-event", "/events/{slug}/", "buyer"),
     Shot("shop-order", "/o/{secret}/", "buyer"),
     Shot("shop-order-waiting", "/o/{waiting_secret}/", "buyer"),
+    Shot("shop-resend", "/o/{secret}/", "buyer", following("Send it again")),
+    Shot("shop-holder", "/o/{secret}/", "buyer", following("Change the name on ticket 1")),
+    Shot("shop-lost-link", "/lost-link/", "buyer"),
+    Shot("shop-lost-link-wrong", "/lost-link/", "buyer", pressing("Email me my links")),
+    Shot("shop-lost-link-asked", "/lost-link/?asked", "buyer"),
     Shot("shop-nothing-here", "/no-such-page/", "buyer", status=404),
     Shot("admin-login", "/admin/login/", "buyer"),
     Shot("admin-index", "/admin/", "office"),

@@ -27,7 +27,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     return page(
         request, 403, "Please send the form again",
         "Your browser did not send the cookie that belongs to this form. Allow cookies for this "
-        "site, go back, reload the page and try again. Nothing was ordered.",
+        "site, go back, reload the page and try again. Nothing was ordered or changed.",
     )  # fmt: skip
 
 

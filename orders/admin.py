@@ -42,7 +42,7 @@ class EventAdmin(admin.ModelAdmin[Event]):
     fieldsets = (
         (None, {"fields": ("title", "slug", "venue", "status")}),
         ("When", {"fields": ("tz", "starts_local", "starts_fold", "doors_minutes")}),
-        ("Sale", {"fields": ("sale_opens", "sale_closes", "currency")}),
+        ("Sale", {"fields": ("sale_opens", "sale_closes", "refunds_end", "currency")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:

@@ -17,6 +17,12 @@ PRICE_LIMIT = 10**12
 """Minor units. A total of many still fits its column."""
 MOST_PER_ORDER = 100
 """Tickets of one type: an order is one PDF with a page for each."""
+MOMENTS = {
+    "sale_opens": "sale_opens_at",
+    "sale_closes": "sale_closes_at",
+    "refunds_end": "refunds_until",
+}
+"""What is typed on a wall clock, and the column of the instant that it means."""
 
 
 def _printable(text: str) -> str:
@@ -32,6 +38,12 @@ class EventForm(forms.ModelForm[Event]):
 
     sale_opens = WallClockFormField(help_text="In the event's time zone.")
     sale_closes = WallClockFormField(help_text="In the event's time zone.")
+    refunds_end = WallClockFormField(
+        required=False,
+        label="Refunds until",
+        help_text="In the event's time zone. Until then buyers may give tickets back by "
+        "themselves; empty: never. Staff always may.",
+    )
 
     class Meta:
         model = Event
@@ -43,9 +55,10 @@ class EventForm(forms.ModelForm[Event]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.instance.pk:
-            for name in ("sale_opens", "sale_closes"):
-                moment: datetime = getattr(self.instance, f"{name}_at")
-                self.initial[name] = moment.astimezone(self.instance.zone).replace(tzinfo=None)
+            for name, column in MOMENTS.items():
+                moment: datetime | None = getattr(self.instance, column)
+                if moment:
+                    self.initial[name] = moment.astimezone(self.instance.zone).replace(tzinfo=None)
 
     def clean_title(self) -> str:
         """The title as it will be printed."""
@@ -67,11 +80,16 @@ class EventForm(forms.ModelForm[Event]):
         if "tz" in cleaned:
             self._derive("starts_local", "starts_at", cleaned.get("starts_fold"))
             # Nobody needs to choose for a sale: the earlier opening, the later closing.
-            self._derive("sale_opens", "sale_opens_at", 0)
-            self._derive("sale_closes", "sale_closes_at", 1)
+            self._derive("sale_opens", MOMENTS["sale_opens"], 0)
+            self._derive("sale_closes", MOMENTS["sale_closes"], 1)
+            self.instance.refunds_until = None
+            self._derive("refunds_end", MOMENTS["refunds_end"], 1)
         opens, closes = self.instance.sale_opens_at, self.instance.sale_closes_at
         if not self.errors and opens >= closes:
             self.add_error("sale_closes", "The sale must close after it opens.")
+        until = self.instance.refunds_until
+        if not self.errors and until and until > self.instance.starts_at:
+            self.add_error("refunds_end", "Refunds by buyers must end before the event starts.")
         return cleaned
 
     def _derive(self, local: str, target: str, fold: int | None) -> None:

@@ -89,9 +89,10 @@ def covered(refund: Refund) -> list[Admission]:
     return [one for one in admissions.sold(refund.order) if one.seq in seqs]
 
 
-def give_places_back(refund: Refund) -> None:
-    """Last before COMMIT and in the order in which `place_order` takes them: the rows are hot."""
-    counts = Counter(one.line.ticket_type_id for one in covered(refund))
+def give_places_back(*taken: Refund) -> None:
+    """Of all that the transaction took back, last before COMMIT, and in the order in which
+    `place_order` takes them: the rows are hot."""
+    counts = Counter(one.line.ticket_type_id for refund in taken for one in covered(refund))
     with connection.cursor() as cursor:
         for kind, number in sorted(counts.items()):
             cursor.execute(

@@ -29,6 +29,7 @@ from orders.money import in_words
 
 from . import services
 from .attendees import attendees
+from .refund_form import RefundForm
 from .services import Actor, Refused
 
 RESEND, RENDER = "tickets.resend_tickets", "tickets.rerender_order"
@@ -53,16 +54,6 @@ class SeenForm(forms.Form):
     """What the page showed, the newest email or the refund: the same form twice does it once."""
 
     seen = forms.IntegerField(min_value=1)
-
-
-class RefundForm(forms.Form):
-    """Why an order is refunded."""
-
-    reason = forms.CharField(
-        max_length=500,
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="For colleagues: the buyer is not told.",
-    )
 
 
 class OrderActions(admin.ModelAdmin[Order]):
@@ -116,31 +107,34 @@ class OrderActions(admin.ModelAdmin[Order]):
         return messages.SUCCESS, f"Job {job} renders the tickets again. No email is sent for it."
 
     def refund_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
-        """GET: asks for the reason and shows the amount. POST: refunds the whole order."""
+        """GET: asks which tickets and why. POST: refunds these."""
         _require(request, REFUND)
         order = get_object_or_404(Order.objects.select_related("event"), pk=pk)
-        form = RefundForm(request.POST if request.method == "POST" else None)
-        if form.is_valid():
-            refunding = partial(self._refund, form.cleaned_data["reason"])
-            return self._act(request, pk, REFUND, refunding)
+        form = RefundForm(order, request.POST if request.method == "POST" else None)
+        if form.is_valid() or (form.is_bound and not order.is_placed):
+            return self._act(request, pk, REFUND, partial(self._refund, form))
         context = {
             **self.admin_site.each_context(request),
             "title": f"Refund order {order.code}",
             "opts": self.opts,
             "order": order,
-            "amount": in_words(order.total, order.currency),
-            "lines": order.lines.all(),
+            "amount": in_words(form.amount, order.currency),
             "form": form,
         }
         return render(request, "admin/orders/order/refund.html", context)
 
-    def _refund(self, reason: str, request: HttpRequest, order: Order, actor: Actor) -> Done:
-        amount = in_words(order.total, order.currency)
-        if services.refund(order.pk, reason, actor):
+    def _refund(self, form: RefundForm, request: HttpRequest, order: Order, actor: Actor) -> Done:
+        if not order.is_placed:
+            return messages.WARNING, "The order is not placed any more: nothing was changed."
+        chosen, seen = form.cleaned_data["seq"], form.cleaned_data["seen"]
+        amount = in_words(form.chosen_amount(), order.currency)
+        if services.refund(order.pk, form.cleaned_data["reason"], actor, seqs=chosen, seen=seen):
             return messages.SUCCESS, (
-                f"Refunded. {amount} are to be paid back by hand; the buyer is told by email."
+                f"Refunded. {amount} are to be paid back; the buyer is told by email."
             )
-        return messages.WARNING, "The order is not placed any more: nothing was changed."
+        return messages.WARNING, (
+            "The order was refunded or changed since the page was read: nothing was changed."
+        )
 
     def paid_out_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
         """POST: the money of a refund is with the buyer."""

@@ -20,16 +20,26 @@ class Progress:
 
 
 def progress(order: Order) -> Progress:
-    """The order's state: placed, ready, emailed, bounced, delayed, cancelled, refunded."""
+    """The order's state: placed, ready, emailed, bounced, delayed, partly_refunded, cancelled,
+    refunded."""
     tickets = order.tickets.filter(status=TicketStatus.VALID).count()
     if order.status != OrderStatus.PLACED:
         return Progress(order.status, tickets, None)
     file = newest_file(order)
-    if file is not None and was_told(order):
-        return Progress("bounced" if _came_back(order) else "emailed", tickets, file)
-    if has_dead(f"order:{order.pk}"):
-        return Progress("delayed", tickets, file)
-    return Progress("ready" if file else "placed", tickets, file)
+    return Progress(_state(order, file), tickets, file)
+
+
+def _state(order: Order, file: TicketFile | None) -> str:
+    told = file is not None and was_told(order)
+    if told and _came_back(order):
+        return "bounced"
+    refunded = order.refunds.exists()
+    if file is None or not (told or refunded):
+        if has_dead(f"order:{order.pk}"):
+            return "delayed"
+        if not refunded:
+            return "ready" if file else "placed"
+    return "partly_refunded" if refunded else "emailed"
 
 
 def _came_back(order: Order) -> bool:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from . import buyer_views, door_views, views
+from . import buyer_refund, buyer_views, door_views, views
 
 urlpatterns = [
     path("door/", door_views.doors, name="doors"),
@@ -10,6 +10,7 @@ urlpatterns = [
     path("o/<str:secret>/", views.open_link, name="order-link"),
     path("orders/<str:code>/", views.order_page, name="order"),
     path("orders/<str:code>/status/", views.order_status, name="order-status"),
+    path("orders/<str:code>/refund/", buyer_refund.refund_page, name="order-refund"),
     path("orders/<str:code>/tickets.pdf", views.order_pdf, name="order-pdf"),
     path("orders/<str:code>/resend/", buyer_views.resend, name="order-resend"),
     path("orders/<str:code>/tickets/<int:seq>/holder/", buyer_views.holder, name="ticket-holder"),

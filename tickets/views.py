@@ -16,6 +16,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from orders import refunds
 from orders.models import Order
 
 from . import services
@@ -65,6 +66,7 @@ def order_page(request: HttpRequest, code: str) -> HttpResponse:
         "event": order.event,
         "lines": order.lines.all(),
         "progress": progress(order),
+        "owed": refunds.owed(order),
         "waiting": WAITING,
         "tickets": renamable(order),
         "names_are_open": names_are_open(order),

@@ -18,7 +18,9 @@ from jobs.replay import Deed
 from jobs.testing import drain
 from orders.services import PlacedOrder
 from tests.people import box_office, buy, new_event, new_type
+from tickets import services
 from tickets.models import Delivery, DeliveryState
+from tickets.services import Actor
 
 from . import buried
 from .chromium import NARROW, WIDE
@@ -70,6 +72,10 @@ PAGES = (
     Shot("shop-lost-link", "/lost-link/", "buyer"),
     Shot("shop-lost-link-wrong", "/lost-link/", "buyer", pressing("Email me my links")),
     Shot("shop-lost-link-asked", "/lost-link/?asked", "buyer"),
+    Shot("shop-refund", "/orders/{code}/refund/", "buyer"),
+    Shot("shop-refund-confirm", "/orders/{code}/refund/?seq=1&seq=3", "buyer"),
+    Shot("shop-refund-closed", "/orders/{waiting_code}/refund/", "buyer"),
+    Shot("shop-order-part", "/o/{part_secret}/", "buyer"),
     Shot("shop-nothing-here", "/no-such-page/", "buyer", status=404),
     Shot("admin-login", "/admin/login/", "buyer"),
     Shot("admin-index", "/admin/", "office"),
@@ -79,12 +85,13 @@ PAGES = (
     Shot("admin-orders", "/admin/orders/order/", "office"),
     Shot("admin-order", "/admin/orders/order/{order_id}/change/", "chief"),
     Shot("admin-order-waiting", "/admin/orders/order/{waiting_id}/change/", "office"),
+    Shot("admin-order-part", "/admin/orders/order/{part_id}/change/", "office"),
     Shot("admin-refund", "/admin/orders/order/{order_id}/refund/", "office"),
     Shot(
         "admin-refund-wrong",
         "/admin/orders/order/{order_id}/refund/",
         "office",
-        pressing("Refund €127.50"),
+        pressing("Refund the chosen tickets"),
     ),
     Shot("admin-index-of-all", "/admin/", "chief"),
     Shot("jobs-dead", "/admin/jobs/deadjob/", "chief"),
@@ -148,11 +155,20 @@ def world(site: Site, transactional_db: None) -> Iterator[World]:
 
 
 def _sale() -> dict[str, object]:
-    event = new_event(title="Don’t Panic — Live", slug="dont-panic", venue="Großer Saal")
+    soon = timezone.now() + timedelta(days=7)
+    event = new_event(
+        title="Don’t Panic — Live", slug="dont-panic", venue="Großer Saal", refunds_until=soon
+    )
     stalls, gallery = new_type(event=event, name="Stalls"), new_type(event=event, name="Gallery")
     order = buy(stalls, 2, quantities={stalls.pk: 2, gallery.pk: 1}, buyer_name="Zoë O’Hara")
+    part = buy(stalls, 3)
+    drain()
+    services.refund(part.id, "cannot come", Actor("the buyer"), seqs=[2])
     drain()
     return {
+        "code": order.code,
+        "part_secret": part.secret,
+        "part_id": part.id,
         "slug": event.slug,
         "event_id": event.pk,
         "order_id": order.id,
@@ -164,7 +180,7 @@ def _sale() -> dict[str, object]:
 def _waiting() -> dict[str, object]:
     few = new_type(capacity=2, event__title="Ein sehr langer Titel: Donaudampfschifffahrtsmusik")
     order = buy(few, 2)
-    return {"waiting_id": order.id, "waiting_secret": order.secret}
+    return {"waiting_id": order.id, "waiting_secret": order.secret, "waiting_code": order.code}
 
 
 def _dead_jobs() -> dict[str, object]:

@@ -24,6 +24,8 @@ class Thawed:
 def test_the_shop_has_its_kinds() -> None:
     kinds = [kind.name for kind in all_kinds()]
     assert [name for name in kinds if not name.startswith("drill_")] == [
+        "email_changed_tickets",
+        "email_links",
         "email_refund",
         "email_tickets",
         "pay_refund",

@@ -139,6 +139,9 @@ BAD_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"tz": "../../etc/passwd"}, "no time zone"),
     ({"currency": "EUX"}, "no currency"),
     ({"sale_closes": "2026-01-01T09:00"}, "must close after it opens"),
+    ({"refunds_end": "2027-03-28T02:30"}, "does not exist in Europe/Berlin"),
+    ({"refunds_end": "2027-05-01T20:01"}, "must end before the event starts"),
+    ({"refunds_end": "tomorrow"}, "Enter a valid date"),
     ({"title": "Bell\x07"}, "control character"),
     ({"title": "\u200b"}, "enter a name"),
     ({"venue": "Turned\u202e"}, "turns the text around"),
@@ -163,6 +166,23 @@ def test_a_bad_event_comes_back_with_the_message(
     assert words in text(answer)
     assert not Event.objects.exists()
     assert not TicketType.objects.exists()
+
+
+def test_until_when_buyers_may_give_tickets_back_is_typed_on_the_events_clock(
+    office: Client,
+) -> None:
+    office.post(ADD, event_form(refunds_end="2027-04-30T12:00"))
+    event = Event.objects.get()
+    assert str(event.refunds_until) == "2027-04-30 10:00:00+00:00"
+    assert "2027-04-30T12:00" in text(office.get(f"{LIST}{event.pk}/change/"))
+    kind = TicketType.objects.get()
+    known = {
+        "ticket_types-INITIAL_FORMS": "1",
+        "ticket_types-0-id": str(kind.pk),
+        "ticket_types-0-event": str(event.pk),
+    }
+    assert office.post(f"{LIST}{event.pk}/change/", event_form(**known)).status_code == 302
+    assert Event.objects.get().refunds_until is None
 
 
 @pytest.mark.parametrize(("fold", "hour"), [("0", "00:30"), ("1", "01:30")])

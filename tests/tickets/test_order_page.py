@@ -321,7 +321,11 @@ ACTIONS = {
     "refund": "orders.refund_order",
 }
 LABELS = {"resend": "Resend the email", "render": "Render again", "refund": "Refund…"}
-FORMS = {"resend": {"seen": "1"}, "render": {}, "refund": {"reason": "asked for"}}
+FORMS: dict[str, dict[str, Any]] = {
+    "resend": {"seen": "1"},
+    "render": {},
+    "refund": {"reason": "asked for", "seq": ["1", "2"], "seen": "0"},
+}
 
 
 def state() -> list[Any]:
@@ -489,13 +493,15 @@ def test_a_refund_asks_for_the_reason_and_shows_the_amount(
     for part in ("€85.00", placed.code, "Ada Lovelace", "Nachtkonzert", "cannot be undone"):
         assert part in page
     for reason in ("", "   ", "x" * 501):
-        answer = office.post(address(placed, "refund"), {"reason": reason})
+        answer = office.post(address(placed, "refund"), {**FORMS["refund"], "reason": reason})
         assert (answer.status_code, "errorlist" in text(answer)) == (200, True)
     assert Order.objects.get().is_placed
-    answer = office.post(address(placed, "refund"), {"reason": "event moved"}, follow=True)
+    form = {**FORMS["refund"], "reason": "event moved"}
+    answer = office.post(address(placed, "refund"), form, follow=True)
     assert "€85.00 are to be paid back" in text(answer)
     assert Refund.objects.get().reason == "event moved"
-    answer = office.post(address(placed, "refund"), {"reason": "event moved"}, follow=True)
+    form = {**FORMS["refund"], "reason": "event moved"}
+    answer = office.post(address(placed, "refund"), form, follow=True)
     assert "nothing was changed" in text(answer)
     assert Refund.objects.count() == LogEntry.objects.count() == 1
 

@@ -11,8 +11,15 @@ function show(status) {
   progress.querySelector("[data-pdf]").hidden = !status.pdf;
 }
 
+function over() {
+  const { state } = progress.dataset;
+  // After a refund of some, the file of the others is made anew.
+  if (state === "partly_refunded" && progress.querySelector("[data-pdf]").hidden) return false;
+  return FINAL.includes(state);
+}
+
 async function follow(pause) {
-  if (FINAL.includes(progress.dataset.state)) return;
+  if (over()) return;
   await new Promise((done) => setTimeout(done, pause * (0.8 + Math.random() * 0.4)));
   try {
     const answer = await fetch(progress.dataset.statusUrl, { headers: { Accept: "application/json" } });

@@ -163,7 +163,7 @@ def take_call_back(email: Email) -> None:
 
 
 def note_bounce(provider_id: str, at: datetime, reason: Bounce) -> Email | None:
-    """T12: an accepted email came back. Again: nothing. None where no email goes by this id."""
+    """T13: an accepted email came back. Again: nothing. None where no email goes by this id."""
     for table in Email.__subclasses__():
         found = table._default_manager.filter(provider_id=provider_id)
         with transaction.atomic(durable=True):

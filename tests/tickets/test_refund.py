@@ -25,6 +25,7 @@ from orders.services import PlacedOrder, place_order
 from tests.books import books_are_in_order
 from tests.conftest import Arm, MailFolder
 from tests.people import buy, new_event, new_type, wish
+from tests.processes import SHIPPED
 from tickets import rendering, services
 from tickets.models import Delivery, Ticket, TicketStatus
 from tickets.services import Actor
@@ -290,7 +291,7 @@ def armed(presses: Presses) -> Iterator[None]:
 
 
 @hypothesis_settings(
-    max_examples=200,
+    max_examples=10_000 if SHIPPED else 100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

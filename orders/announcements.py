@@ -16,7 +16,15 @@ from django.db.models.functions import Now
 from jobs.correlation import request_id
 from jobs.outbox import put
 
-from .models import Announcement, AnnouncementKind, Event, EventStatus, Order, OrderStatus
+from .models import (
+    Announcement,
+    AnnouncementKind,
+    Event,
+    EventStatus,
+    Order,
+    OrderStatus,
+    Refund,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +54,8 @@ class When:
 
 @dataclass(frozen=True)
 class Reach:
-    """Whom an announcement would tell now: placed orders, and what they cost by currency."""
+    """Whom an announcement would tell now: placed orders, and by currency what they cost but for
+    what was refunded of them."""
 
     orders: int
     totals: dict[str, int] = field(default_factory=dict)
@@ -61,7 +70,12 @@ def reach(event: Event) -> Reach:
     """Of an announcement that is made now."""
     found = _placed(event).values_list("currency").annotate(Count("pk"), Sum("total"))
     rows = list(found.order_by("currency"))
-    return Reach(sum(number for _, number, _ in rows), {code: total for code, _, total in rows})
+    gone = Refund.objects.filter(order__in=_placed(event)).values_list("order__currency")
+    refunded = dict(gone.annotate(Sum("amount")))
+    return Reach(
+        sum(number for _, number, _ in rows),
+        {code: total - refunded.get(code, 0) for code, _, total in rows},
+    )
 
 
 def _placed(event: Event) -> QuerySet[Order]:

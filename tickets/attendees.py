@@ -1,4 +1,5 @@
-"""The attendees of an event as CSV: one row for each admission sold, in constant memory."""
+"""The attendees of an event as CSV: one row for each admission sold and not refunded, in constant
+memory."""
 
 import csv
 import re
@@ -24,7 +25,10 @@ FROM orders_order AS bought CROSS JOIN LATERAL (
     WHERE line.order_id = bought.id
 ) AS admission LEFT JOIN tickets_ticket AS ticket
     ON ticket.order_id = bought.id AND ticket.seq = admission.place
-WHERE bought.event_id = %s AND bought.status = 'placed' ORDER BY bought.id, admission.place
+WHERE bought.event_id = %s AND bought.status = 'placed' AND NOT EXISTS (
+    SELECT FROM orders_refunditem AS refunded
+    WHERE refunded.order_id = bought.id AND refunded.seq = admission.place AND refunded.live
+) ORDER BY bought.id, admission.place
 """
 """Numbered as `issuing` numbers the tickets; used on the clock of the event's zone."""
 

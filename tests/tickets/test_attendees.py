@@ -56,6 +56,8 @@ def test_there_is_a_row_for_each_admission_sold_also_without_a_ticket_yet(
     Ticket.objects.filter(seq=1).update(used_at="2026-12-05T18:42Z")
     refunded, elsewhere = buy(seat), buy(new_type())
     services.refund(refunded.id, "moved", Actor("grace"))
+    part = buy(seat, 2)
+    services.refund(part.id, "cannot come", Actor("grace"), seqs=[1])
     waiting = buy(seat, buyer_name="Žofie Ω, “x”")
     answer: Answer = office.post(address(event))
     assert answer["Content-Type"] == "text/csv; charset=utf-8"
@@ -66,6 +68,7 @@ def test_there_is_a_row_for_each_admission_sold_also_without_a_ticket_yet(
         [made.code, "1", "Seat", ada, ada, mail, "valid", "2026-12-05 19:42"],
         [made.code, "2", "Standing", "Grace Hopper", ada, mail, "valid", ""],
         [made.code, "3", "Standing", ada, ada, mail, "valid", ""],
+        [part.code, "2", "Seat", ada, ada, mail, "being made", ""],
         [waiting.code, "1", "Seat", "Žofie Ω, “x”", "Žofie Ω, “x”", mail, "being made", ""],
     ]
     assert elsewhere.code not in str(rows)

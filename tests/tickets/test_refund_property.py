@@ -198,7 +198,8 @@ def test_a_render_that_ends_after_a_refund_has_ended_leaves_nothing(
     redis: Redis, mailbox: MailFolder, monkeypatch: Any
 ) -> None:
     """A whole refund, its job and its email, while one file is rendered."""
-    order, refunded = sell(), []
+    order = sell()
+    refunded: list[bool] = []
 
     def slowly(html: str) -> rendering.Rendered:
         if not refunded:

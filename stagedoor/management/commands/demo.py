@@ -55,7 +55,7 @@ def _make_event(
     event = Event.objects.create(
         slug=slug, title=title, venue=venue, tz=tz, currency=currency, starts_local=local,
         starts_at=starts_at, sale_opens_at=now, sale_closes_at=starts_at - timedelta(hours=1),
-        status=EventStatus.ON_SALE,
+        refunds_until=starts_at - timedelta(days=2), status=EventStatus.ON_SALE,
     )  # fmt: skip
     for sort, (name, price, capacity) in enumerate(types):
         kind = TicketType.objects.create(event=event, name=name, price=price, sort=sort)

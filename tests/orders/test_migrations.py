@@ -1,16 +1,22 @@
-"""The indexes of names are built beside the sale, also after a run that was cut."""
+"""The indexes of names are built beside the sale, also after a run that was cut; what there was
+before a migration is known after it."""
 
 import threading
 from collections.abc import Iterator
+from importlib import import_module
 
 import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from orders.models import Order
+from jobs.models import ProcessedJob
+from jobs.testing import drain
+from orders.models import Order, Refund
 from tests.people import buy, new_type
+from tickets import services
 from tickets.search import search
+from tickets.services import Actor
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -111,3 +117,18 @@ def test_the_sessions_bounds_are_as_before_after_the_build(before: None) -> None
             "SELECT current_setting('lock_timeout'), current_setting('statement_timeout')"
         )
         assert cursor.fetchone() == ("2s", "30s")
+
+
+def test_a_refund_whose_buyer_was_told_by_the_old_job_is_followed_up() -> None:
+    told, untold = buy(new_type()), buy(new_type())
+    for order in (told, untold):
+        services.refund(order.id, "moved", Actor("boxoffice"))
+    drain()
+    Refund.objects.update(outbox_id=None)
+    ProcessedJob.objects.filter(kind="refund_order", subject=f"order:{untold.id}").delete()
+    statement = import_module("orders.migrations.0006_refunds_in_parts").FOLLOWED_UP
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+    job = ProcessedJob.objects.get(kind="refund_order").pk
+    found = dict(Refund.objects.values_list("order_id", "outbox_id"))
+    assert found == {told.id: job, untold.id: None}

@@ -20,6 +20,7 @@ from tests.people import buy, new_type
 from tickets import services
 from tickets.handlers import OrderArgs, ResendArgs
 from tickets.models import Delivery, DeliveryState, TicketFile
+from tickets.paying import RefundArgs
 from tickets.services import Actor
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -204,14 +205,39 @@ def test_each_generation_and_kind_is_foreseen_by_its_own_delivery(sent: PlacedOr
     assert refund.effect is Effect.NOTHING
 
 
+def test_each_refund_is_foreseen_by_its_own_number(sent: PlacedOrder) -> None:
+    order = buy(new_type(), 3)
+    drain()
+    for seq in (1, 2):
+        services.refund(order.id, "cannot come", Actor("boxoffice"), seqs=[seq])
+    asked = [RefundArgs(order.id, number) for number in (1, 2, 3, 0)]
+    assert [one.effect for one in foresee("email_refund", *asked)] == [
+        Effect.SAFE, Effect.SAFE, Effect.IMPOSSIBLE, Effect.IMPOSSIBLE,
+    ]  # fmt: skip
+    drain()
+    Delivery.objects.filter(kind="refund", generation=1).update(state=DeliveryState.QUEUED)
+    first, second, *_ = foresee("email_refund", *asked)
+    # The second one tells of another refund: the first one is still to be told of.
+    assert (first.effect, second.effect) == (Effect.SAFE, Effect.NOTHING)
+
+
 @pytest.mark.parametrize(
     ("kind", "looks"),
-    [("email_tickets", 3), ("render_tickets", 3), ("refund_order", 3), ("resend_tickets", 6)],
+    [
+        ("email_tickets", 3),
+        ("render_tickets", 3),
+        ("resend_tickets", 6),
+        ("refund_order", 3),
+        ("email_refund", 4),
+        ("pay_refund", 3),
+    ],
 )
 def test_five_thousand_are_foreseen_in_few_looks(kind: str, looks: int) -> None:
     orders = [buy(new_type()) for _ in range(3)]
     numbers = [orders[number % 3].id + number // 3 * 1000 for number in range(5000)]
-    many = [ResendArgs(pk, 2) if kind == "resend_tickets" else OrderArgs(pk) for pk in numbers]
+    args = kind_named(kind).args_type
+    more = () if args is OrderArgs else (2,)
+    many = [args(pk, *more) for pk in numbers]
     with CaptureQueriesContext(connection) as asked:
         found = foresee(kind, *many)
     assert len(found) == 5000

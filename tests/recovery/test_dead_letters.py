@@ -15,7 +15,6 @@ from tests.processes import SHIPPED, Process, duration, wait_for
 from tests.recovery.conftest import Drill
 
 MANY = 5_000 if SHIPPED else 500
-ON_REDIS_ALONE = True
 REPLAY = """
 import os, signal
 from django.utils import timezone

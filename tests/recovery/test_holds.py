@@ -14,7 +14,6 @@ from tests.processes import duration, wait_for
 from tests.recovery.conftest import Drill
 
 HOUR = 3600.0
-ON_REDIS_ALONE = True
 
 
 @pytest.fixture(autouse=True)

@@ -121,7 +121,8 @@ def _links(order: Order) -> Iterator[Line]:
     for answer in emails_with(order):
         yield Line(answer.first_try_at, "lost link: first try", f"to {answer.recipient}")
         if answer.settled_at:
-            yield Line(answer.settled_at, f"lost link: {answer.state}", tone="good")
+            tone = "bad" if answer.state == DeliveryState.BOUNCED else "good"
+            yield Line(answer.settled_at, f"lost link: {answer.state}", tone=tone)
 
 
 def _buyer(order: Order) -> Iterator[Line]:

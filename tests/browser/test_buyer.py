@@ -34,7 +34,7 @@ def test_a_buyer_names_another_holder(order: PlacedOrder, visitor: Visitor) -> N
     visitor.sees("This field is required.")
     visitor.fill("Name on the ticket", "Grace Hopper")
     visitor.press("Change the name")
-    visitor.sees("The name is changed.", "Grace Hopper", "with the new names")
+    visitor.sees("The name is changed.", "Grace Hopper", "We are making your new tickets.")
     assert Ticket.objects.get(order_id=order.id, seq=2).holder_name == "Grace Hopper"
 
 

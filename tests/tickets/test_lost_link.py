@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import smtplib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from email.message import EmailMessage
 from typing import Any
@@ -31,7 +32,9 @@ from tests.tickets.conftest import Answers
 from tests.web import Answer, text
 from tickets import lost_links
 from tickets.link_handlers import LinkArgs
+from tickets.lost_links import TooMany
 from tickets.models import LinkDelivery, LostLinkRequest
+from tickets.timeline import timeline
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -263,6 +266,46 @@ def test_above_the_rate_everybody_is_asked_to_come_later(
     assert client.get("/lost-link/").status_code == 200
     LostLinkRequest.objects.update(asked_at=timezone.now() - timedelta(seconds=61))
     assert ask(client).status_code == 303
+
+
+@override_settings(LOST_LINKS_PER_MINUTE=3)
+def test_the_rate_holds_with_many_at_once(transactional_db: None) -> None:
+    def listened_to(_: int) -> bool:
+        try:
+            lost_links.ask(UNKNOWN)
+        except TooMany:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(listened_to, range(24))) == 3
+    assert LostLinkRequest.objects.count() == 3
+
+
+def test_answers_that_run_at_once_are_three_to_one_address(
+    order: PlacedOrder, mailbox: MailFolder
+) -> None:
+    for _ in range(8):
+        lost_links.ask(KNOWN)
+    asked = list(LostLinkRequest.objects.all())
+
+    def begin(one: LostLinkRequest) -> bool:
+        try:
+            return lost_links.begin(one, 1) is not None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(begin, asked)) == 3
+
+
+def test_the_timeline_of_an_order_tells_of_the_answer(client: Client, order: PlacedOrder) -> None:
+    ask(client)
+    drain()
+    lines = [line.what for line in timeline(Order.objects.get(), [])]
+    assert lines[-2:] == ["lost link: first try", "lost link: sent"]
 
 
 @pytest.mark.parametrize("address", ["", "ada", "a@b", "a\x00@example.org", "x" * 260 + "@a.org"])

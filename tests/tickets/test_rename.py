@@ -302,7 +302,7 @@ def test_the_page_of_the_order_follows_until_the_new_tickets_are_emailed(
     assert state() == "emailed"
     rename(sent)
     assert state() == "placed"
-    assert "We are making your tickets with the new names" in text(client.get(page))
+    assert "We are making your new tickets" in text(client.get(page))
     assert client.get(f"{page}tickets.pdf").status_code == 202
     with pytest.raises(RuntimeError):
         drain(rounds=1)

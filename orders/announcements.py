@@ -4,7 +4,7 @@ They are told by a job that goes through the orders batch by batch: the announce
 committed with each batch, and every batch is a job of its own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -64,6 +64,12 @@ class Reach:
 def newest_number(event: Event) -> int:
     """Of its announcements; 0 where there is none."""
     return int(event.announcements.aggregate(newest=Max("number"))["newest"] or 0)
+
+
+def newest_numbers(event_ids: Iterable[int]) -> dict[int, int]:
+    """The same of many events, by their ids; those without any are left out."""
+    found = Announcement.objects.filter(event_id__in=list(event_ids)).order_by()
+    return dict(found.values_list("event_id").annotate(newest=Max("number")))
 
 
 def reach(event: Event) -> Reach:

@@ -377,6 +377,12 @@ class Announcement(models.Model):
         return f"announcement {self.number} of {self.event}"
 
     @property
+    def doors(self) -> datetime:
+        """When the doors open, on the wall clock of the event's zone."""
+        opened = self.starts_at - timedelta(minutes=self.doors_minutes)
+        return opened.astimezone(self.event.zone)
+
+    @property
     def is_cancellation(self) -> bool:
         """Whether the event does not take place, so that its orders are refunded."""
         return self.kind == AnnouncementKind.CANCELLED

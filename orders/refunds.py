@@ -110,6 +110,11 @@ def follow_up(order: Order, outbox_id: int) -> list[int]:
     return numbers
 
 
+def note_follow_up(refund: Refund, outbox_id: int) -> None:
+    """In the caller's transaction: the job `outbox_id` follows this one up by itself."""
+    Refund.objects.filter(pk=refund.pk).update(outbox_id=outbox_id)
+
+
 def to_pay(order: Order) -> list[Refund]:
     """Those that a person can mark as paid out, the oldest first."""
     return list(order.refunds.filter(status__in=TO_PAY).order_by("number"))

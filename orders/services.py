@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.db import connection, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from jobs.correlation import request_id
@@ -242,6 +243,33 @@ def _twin(wish: Wish) -> PlacedOrder | None:
     if bytes(order.request_hash) != wish.digest():
         raise KeyReused(placed)
     return placed
+
+
+def is_known(event: Event) -> bool:
+    """Whether somebody relies on when it starts: `announcements` alone changes that then."""
+    return event.orders.exists() or event.announcements.exists()
+
+
+WHEN = {"tz", "starts_local", "starts_fold", "starts_at", "doors_minutes"}
+
+
+def save_details(event: Event) -> bool:
+    """In the caller's transaction: what the form of an event changes. False where its start was
+    left as it is, since somebody relies on it by now.
+
+    Never its status, which may be another one by now than when the form was read.
+    """
+    # Orders hold their event FOR KEY SHARE: none is placed between this look and the commit.
+    free = not is_known(Event.objects.select_for_update().get(pk=event.pk))
+    columns = {column.name for column in Event._meta.concrete_fields}
+    event.save(update_fields=columns - {"id", "status"} - (set() if free else WHEN))
+    return free
+
+
+def raise_version(order: Order) -> None:
+    """In the caller's transaction, with the order locked: something on its tickets has changed."""
+    Order.objects.filter(pk=order.pk).update(version=F("version") + 1)
+    order.version += 1
 
 
 def set_status(event_id: int, to: EventStatus) -> bool:

@@ -105,7 +105,8 @@ register(
         END ORDER BY id
         """,
     ),
-    # The first refunds were told of by that job itself.
+    # The first refunds were told of by that job itself, those of a cancelled event are by the email
+    # that tells of the cancellation.
     Rule(
         "every refund that was followed up has its email, or the job of it",
         """
@@ -119,7 +120,63 @@ register(
         ) AND NOT EXISTS (
             SELECT FROM jobs_processed WHERE kind = 'email_refund'
                 AND subject = 'order:' || order_id AND args ->> 'number' = number::text
+        ) AND NOT EXISTS (
+            SELECT FROM jobs_processed AS job
+            WHERE job.outbox_id = refund.outbox_id AND kind = 'announce_event'
         ) ORDER BY id
+        """,
+    ),
+    Rule(
+        "every order that an announcement has come to has the job that tells its buyer",
+        """
+        SELECT 'announcement ' || announcement.id || ', order ' || bought.id
+        FROM orders_announcement AS announcement JOIN orders_order AS bought
+            ON bought.event_id = announcement.event_id AND bought.id <= announcement.cursor
+        WHERE CASE WHEN announcement.kind = 'moved' THEN bought.status = 'placed'
+            ELSE EXISTS (
+                SELECT FROM orders_refund AS refund
+                JOIN jobs_processed AS job ON job.outbox_id = refund.outbox_id
+                WHERE refund.order_id = bought.id AND job.kind = 'announce_event'
+            )
+        END AND NOT EXISTS (
+            SELECT FROM jobs_outbox AS job
+            WHERE job.kind = 'announce_order' AND subject = 'order:' || bought.id
+                AND args ->> 'announcement_id' = announcement.id::text
+        ) AND NOT EXISTS (
+            SELECT FROM jobs_processed AS job
+            WHERE job.kind = 'announce_order' AND subject = 'order:' || bought.id
+                AND args ->> 'announcement_id' = announcement.id::text
+        ) ORDER BY announcement.id, bought.id
+        """,
+    ),
+    Rule(
+        "an announcement that is not done has the job of its next batch, in the outbox",
+        """
+        SELECT 'announcement ' || id FROM orders_announcement AS announcement
+        WHERE done_at IS NULL AND NOT EXISTS (
+            SELECT FROM jobs_outbox
+            WHERE kind = 'announce_event' AND subject = 'announcement:' || announcement.id
+                AND args ->> 'cursor' = cursor::text
+        ) ORDER BY id
+        """,
+    ),
+    Rule(
+        "an event whose cancellation is done has no placed order",
+        """
+        SELECT 'order ' || bought.id FROM orders_order AS bought
+        JOIN orders_announcement AS announcement USING (event_id)
+        WHERE kind = 'cancelled' AND done_at IS NOT NULL AND bought.status = 'placed'
+        ORDER BY bought.id
+        """,
+    ),
+    Rule(
+        "a ticket is used where one scan has let somebody in",
+        """
+        SELECT 'ticket ' || ticket.id FROM tickets_ticket AS ticket LEFT JOIN (
+            SELECT ticket_id, count(*) AS number FROM tickets_scan
+            WHERE answer = 'valid' GROUP BY ticket_id
+        ) AS scan ON ticket_id = ticket.id
+        WHERE coalesce(number, 0) <> CASE WHEN used_at IS NULL THEN 0 ELSE 1 END ORDER BY ticket.id
         """,
     ),
     Rule(

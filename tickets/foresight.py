@@ -144,7 +144,7 @@ def _versions(numbers: Iterable[int]) -> Mapping[tuple[int, int], tuple[int, dat
 
 
 def _out_of_date(order: Order, kind: MessageKind) -> str:
-    if kind == MessageKind.REFUND or order.is_placed:
+    if kind in (MessageKind.REFUND, MessageKind.CANCELLED) or order.is_placed:
         return ""
     return f"the order is {order.status}, not {OrderStatus.PLACED}: nothing will happen"
 

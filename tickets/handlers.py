@@ -4,17 +4,18 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from django.conf import settings
-
 from jobs.job import Job
 from jobs.policy import GiveUp, Policy
 from jobs.prognosis import Prognosis
-from jobs.registry import handler
+from jobs.registry import Lane, handler
 from orders.models import Order
 from orders.services import lock_order
 
 from . import (
+    announcement_foresight,
+    announcing,  # noqa: F401 (its kinds register themselves)
     deliveries,
+    emailing,
     foresight,
     issuing,
     link_handlers,  # noqa: F401 (its kind registers itself)
@@ -25,7 +26,7 @@ from . import (
     services,
 )
 from .deliveries import Message
-from .models import ACCEPTED, Delivery, MessageKind
+from .models import MessageKind
 from .page import ticket_html
 from .paying import RefundArgs, known_refund
 
@@ -67,6 +68,10 @@ def _foresee_refund_emails(args: Sequence[RefundArgs]) -> list[Prognosis]:
     return refund_foresight.of_refund_emails([_refund(one) for one in args])
 
 
+def _foresee_rerenders(args: Sequence[OrderArgs]) -> list[Prognosis]:
+    return announcement_foresight.of_rerenders([one.order_id for one in args])
+
+
 def _foresee_renders(args: Sequence[OrderArgs]) -> list[Prognosis]:
     return foresight.of_renders([one.order_id for one in args])
 
@@ -80,6 +85,20 @@ def render_tickets(job: Job[OrderArgs]) -> None:
         # As it is now: it may have been refunded or changed while the file was rendered.
         now = lock_order(order.pk)
         if made is None or not services.issue(now, made, job.outbox_id):
+            job.nothing_to_do()
+
+
+@handler(
+    "rerender_tickets", policy=RENDER, subject="order:{order_id}", lane=Lane.BULK,
+    foresee=_foresee_rerenders,
+)  # fmt: skip
+def rerender_tickets(job: Job[OrderArgs]) -> None:
+    """State: the file of an order whose buyer has its tickets says when the event starts now."""
+    order = _order(job.args.order_id)
+    made = _make(job, order) if order.is_placed else None
+    with job.effects():
+        now = lock_order(order.pk)
+        if made is None or not services.renew(now, made, job.outbox_id):
             job.nothing_to_do()
 
 
@@ -170,9 +189,9 @@ def _email_tickets[A](job: Job[A], message: Message) -> None:
     if order.is_placed and file is not None and deliveries.is_newest(message, order):
         delivery = deliveries.begin_with(message, order, file, job.outbox_id)
     if delivery is not None:
-        _sent(delivery)
+        emailing.sent(delivery)
     with job.effects():
-        if delivery is None or not _settled(job, delivery):
+        if delivery is None or not emailing.settled(job, delivery):
             job.nothing_to_do()
 
 
@@ -193,25 +212,7 @@ def email_refund(job: Job[RefundArgs]) -> None:
     """State: the buyer was told of that refund of the order, once."""
     known_refund(job.args)
     order = _order(job.args.order_id)
-    delivery = _sent(deliveries.begin(_refund(job.args), order, None, job.outbox_id))
+    delivery = emailing.sent(deliveries.begin(_refund(job.args), order, None, job.outbox_id))
     with job.effects():
-        if not _settled(job, delivery):
+        if not emailing.settled(job, delivery):
             job.nothing_to_do()
-
-
-def _sent(delivery: Delivery) -> Delivery:
-    if delivery.state not in ACCEPTED:
-        delivery.provider_id = sending.send(delivery, _attachment(delivery))
-    return delivery
-
-
-def _settled[A](job: Job[A], delivery: Delivery) -> bool:
-    return deliveries.settle_sent(delivery, delivery.provider_id, job.outbox_id)
-
-
-def _attachment(delivery: Delivery) -> bytes | None:
-    file = delivery.file
-    if file is None or file.size > settings.MAIL_ATTACHMENT_LIMIT:
-        return None
-    with services.ticket_storage().open(file.name) as stored:
-        return bytes(stored.read())

@@ -16,13 +16,13 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from icalendar import Calendar, Event
 
-from orders import admissions, refunds
+from orders import admissions, announcements, refunds
 from orders.admissions import Admission
 from orders.links import secret_of
-from orders.models import Order
+from orders.models import Announcement, Order
 from orders.money import in_words
 
-from .models import LINK, Delivery, Email, MessageKind, TicketFile, TicketStatus
+from .models import ANNOUNCED, LINK, Delivery, Email, MessageKind, TicketFile, TicketStatus
 
 EVENT_LENGTH = timedelta(hours=2)
 """Shown in the buyer's calendar: posters tell no end."""
@@ -54,17 +54,21 @@ SUBJECTS = {
     MessageKind.TICKETS: "Your tickets for {title} ({code})",
     MessageKind.CHANGED: "Your tickets for {title} were changed ({code})",
     MessageKind.REFUND: "Your order for {title} was refunded ({code})",
+    MessageKind.MOVED: "{title} has a new time ({code})",
+    MessageKind.CANCELLED: "{title} is cancelled ({code})",
 }
+WITH_DATE = (MessageKind.TICKETS, MessageKind.MOVED)
+"""The emails that put the event into the buyer's calendar."""
 PART_REFUNDED = "Part of your order for {title} was refunded ({code})"
 
 
 def compose(order: Order, kind: MessageKind, file: TicketFile | None, generation: int = 1) -> Words:
     """Render the words once: a deploy between two tries may change the templates.
 
-    `generation`: which refund of the order, where they tell of one.
+    `generation`: which refund of the order, or announcement of its event, where they tell of one.
     """
     left = admissions.left(order)
-    about = left if kind != MessageKind.REFUND else _covered(order, generation)
+    about = _about(order, kind, generation)
     context = {
         "order": order,
         "event": order.event,
@@ -72,6 +76,7 @@ def compose(order: Order, kind: MessageKind, file: TicketFile | None, generation
         "total": in_words(refunds.amount_of(about), order.currency),
         "left": left,
         "tickets": order.tickets.filter(status=TicketStatus.VALID),
+        "announcement": _announcement(order, kind, generation),
         "attached": file is not None and file.size <= settings.MAIL_ATTACHMENT_LIMIT,
         "shop": settings.SHOP_NAME,
         "link": LINK,
@@ -81,8 +86,22 @@ def compose(order: Order, kind: MessageKind, file: TicketFile | None, generation
         subject=header(subject.format(title=order.event.title, code=order.code)),
         text=render_to_string(f"emails/{kind}.txt", context),
         html=render_to_string(f"emails/{kind}.html", context),
-        calendar=_calendar(order) if kind == MessageKind.TICKETS else "",
+        calendar=_calendar(order) if kind in WITH_DATE else "",
     )
+
+
+def _about(order: Order, kind: MessageKind, generation: int) -> list[Admission]:
+    if kind == MessageKind.REFUND:
+        return _covered(order, generation)
+    if kind == MessageKind.CANCELLED:
+        return _covered(order, refunds.newest_number(order))
+    return admissions.left(order)
+
+
+def _announcement(order: Order, kind: MessageKind, number: int) -> Announcement | None:
+    if kind not in ANNOUNCED.values():
+        return None
+    return order.event.announcements.get(number=number)
 
 
 def _covered(order: Order, number: int) -> list[Admission]:
@@ -100,6 +119,8 @@ def header(text: str) -> str:
 def _calendar(order: Order) -> str:
     event = Event()
     event.add("uid", f"{order.code}@{urlsplit(settings.BASE_URL).hostname}")
+    # A later one, under the same uid, takes the place of what the buyer's calendar has.
+    event.add("sequence", announcements.newest_number(order.event))
     event.add("dtstamp", order.placed_at)
     event.add("dtstart", order.event.starts)
     event.add("dtend", (order.event.starts_at + EVENT_LENGTH).astimezone(order.event.zone))

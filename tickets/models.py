@@ -7,7 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Lower, Now
 
-from orders.models import Event, Order, TicketType
+from orders.models import AnnouncementKind, Event, Order, TicketType
 
 
 class TicketStatus(models.TextChoices):
@@ -73,6 +73,15 @@ class MessageKind(models.TextChoices):
     TICKETS = "tickets", "tickets"
     CHANGED = "changed", "changed"
     REFUND = "refund", "refund"
+    MOVED = "moved", "moved"
+    CANCELLED = "cancelled", "cancelled"
+
+
+ANNOUNCED = {
+    AnnouncementKind.MOVED.value: MessageKind.MOVED,
+    AnnouncementKind.CANCELLED.value: MessageKind.CANCELLED,
+}
+"""The email of each kind of announcement; its generation is the announcement's number."""
 
 
 WITH_TICKETS = (MessageKind.TICKETS, MessageKind.CHANGED)

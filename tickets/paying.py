@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jobs.job import Job
 from jobs.policy import GiveUp, Policy, TryLater
 from jobs.prognosis import Prognosis
-from jobs.registry import handler
+from jobs.registry import Lane, handler
 from orders import payments, refunds
 from orders.models import Refund
 from orders.payments import Owed, Paid, PaymentAway, PaymentRefused
@@ -30,7 +30,8 @@ def _foresee(args: Sequence[RefundArgs]) -> list[Prognosis]:
     return refund_foresight.of_payments([(one.order_id, one.number) for one in args])
 
 
-@handler("pay_refund", policy=PAY, subject="order:{order_id}", foresee=_foresee)
+# Those of a cancelled event are many, and nobody waits for money as for a ticket: behind tickets.
+@handler("pay_refund", policy=PAY, subject="order:{order_id}", lane=Lane.BULK, foresee=_foresee)
 def pay_refund(job: Job[RefundArgs]) -> None:
     """State: the refund is paid back, once; or a person knows that it is to be paid by hand."""
     refund = known_refund(job.args)

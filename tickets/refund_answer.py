@@ -10,8 +10,8 @@ from .answer_parts import BY_ITSELF, Answer, came_back, dead, open_job, state_of
 from .models import ACCEPTED, Delivery, MessageKind
 from .times import clock
 
-KINDS = ("refund_order", "email_refund")
-"""The jobs that tell the buyer, the one after the other."""
+KINDS = ("refund_order", "email_refund", "announce_order")
+"""The jobs that tell the buyer, the one after the other; of a cancelled event, the last alone."""
 
 
 def refund_answer(order: Order, story: Sequence[Happening]) -> Answer | None:
@@ -44,7 +44,10 @@ def _payment(refund: Refund) -> str:
 
 
 def _told(order: Order, refunds: Sequence[Refund], story: Sequence[Happening], text: str) -> Answer:
-    told = {one.generation: one for one in _accepted(order)}
+    told = {one.generation: one for one in _accepted(order, MessageKind.REFUND)}
+    for one in _accepted(order, MessageKind.CANCELLED):
+        # The event was cancelled: it tells of what was left of the order then.
+        told[max(refund.number for refund in refunds)] = one
     todo, tone = _to_pay(refunds)
     if refunds and all(refund.number in told for refund in refunds):
         last = told[refunds[-1].number]
@@ -60,11 +63,8 @@ def _told(order: Order, refunds: Sequence[Refund], story: Sequence[Happening], t
     return Answer(f"{text} The buyer will be told: {state_of(job)}.", BY_ITSELF)
 
 
-def _accepted(order: Order) -> list[Delivery]:
-    return [
-        one for one in order.deliveries.all()
-        if one.kind == MessageKind.REFUND and one.state in ACCEPTED
-    ]  # fmt: skip
+def _accepted(order: Order, kind: MessageKind) -> list[Delivery]:
+    return [one for one in order.deliveries.all() if one.kind == kind and one.state in ACCEPTED]
 
 
 def _to_pay(refunds: Sequence[Refund]) -> tuple[str, str]:

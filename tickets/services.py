@@ -13,7 +13,7 @@ from jobs.story import open_jobs
 from orders import admissions, refunds
 from orders.models import Order, Refund, RefundStatus
 from orders.money import in_words
-from orders.services import lock_order
+from orders.services import lock_order, raise_version
 
 from . import telling
 from .deliveries import newest_generations
@@ -69,6 +69,28 @@ def issue(order: Order, made: Made, outbox_id: int) -> bool:
         return False
     telling.enqueue_email(order)
     return True
+
+
+def renew(order: Order, made: Made, outbox_id: int) -> bool:
+    """Inside `effects()`, with the order locked: another file, under a version of its own, and no
+    email. Until then the old one is the order's file, and its codes are the same.
+
+    Where the order changed since, another render is enqueued instead. False, and nothing written,
+    where it is not placed any more, its tickets are others, or the file is the one it has.
+    """
+    if not order.is_placed:
+        return False
+    if order.version != made.order_version:
+        enqueue("rerender_tickets", order_id=order.pk)
+        return True
+    present = newest_file(order)
+    valid = order.tickets.filter(status=TicketStatus.VALID).values_list("token", flat=True)
+    if present is None or present.sha256 == made.sha256:
+        return False
+    if set(valid) != {ticket.token for ticket in made.tickets}:
+        return False
+    raise_version(order)
+    return _save_file(order, made, outbox_id)
 
 
 def _save_tickets(made: Made, outbox_id: int) -> None:

@@ -19,6 +19,10 @@ from .models import Answer, Delivery, DeliveryState, MessageKind, Scan
 
 BAD = (State.DEAD, What.BURIED, What.FAILED)
 GOOD = (State.DONE,)
+ANNOUNCED_NAMES: dict[str, str] = {
+    MessageKind.MOVED: "email that the event moved",
+    MessageKind.CANCELLED: "email that the event is cancelled",
+}
 REFUNDED = "refunded "
 """How the staff log begins to tell a refund, whose row tells it too."""
 
@@ -112,6 +116,8 @@ def _name(delivery: Delivery) -> str:
         return f"email {delivery.generation} of the tickets"
     if delivery.kind == MessageKind.CHANGED:
         return f"email of the changed tickets, version {delivery.generation}"
+    if delivery.kind in ANNOUNCED_NAMES:
+        return ANNOUNCED_NAMES[delivery.kind]
     number = f" {delivery.generation}" if delivery.generation > 1 else ""
     return f"email of the {delivery.kind}{number}"
 

@@ -1,5 +1,7 @@
 """The box office's pages for events: make, publish, close, and set how many places there are."""
 
+from typing import Any
+
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -9,7 +11,15 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
 from . import services
-from .admin_forms import CapacityForm, EventForm, TicketTypeForm, TicketTypeFormSet
+from .admin_forms import (
+    MOVE,
+    WHEN,
+    CapacityForm,
+    EventForm,
+    TicketTypeForm,
+    TicketTypeFormSet,
+)
+from .event_actions import EventActions
 from .models import Event, EventStatus, Stock, TicketType
 
 
@@ -29,7 +39,7 @@ class TicketTypeInline(admin.TabularInline[TicketType, Event]):
 
 
 @admin.register(Event)
-class EventAdmin(admin.ModelAdmin[Event]):
+class EventAdmin(EventActions):
     form = EventForm
     inlines = (TicketTypeInline,)
     list_display = ("title", "starts_there", "venue", "status", "sold", "capacity_link")
@@ -48,6 +58,21 @@ class EventAdmin(admin.ModelAdmin[Event]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         """With the stock that the list shows."""
         return super().get_queryset(request).prefetch_related("ticket_types__stock")
+
+    def save_model(self, request: HttpRequest, obj: Event, form: EventForm, change: bool) -> None:
+        """Without what has an action of its own."""
+        if not change:
+            super().save_model(request, obj, form, change)
+        elif not services.save_details(obj) and {*WHEN} & {*form.changed_data}:
+            self.message_user(request, f"It still starts as before. {MOVE}", messages.WARNING)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """With what staff may do with the event."""
+        if event := kwargs.get("obj"):
+            context["event_actions"] = self.event_actions(request, event)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description="starts", ordering="starts_at")
     def starts_there(self, event: Event) -> str:

@@ -33,8 +33,15 @@ def _printable(text: str) -> str:
         raise ValidationError(str(refusal)) from refusal
 
 
+WHEN = ("tz", "starts_local", "starts_fold", "doors_minutes")
+MOVE = "It has orders: use “Move the event”, which tells its buyers."
+
+
 class EventForm(forms.ModelForm[Event]):
-    """An event; all times are typed on the wall clock of its zone."""
+    """An event; all times are typed on the wall clock of its zone.
+
+    When it starts is not changed here once somebody knows it.
+    """
 
     sale_opens = WallClockFormField(help_text="In the event's time zone.")
     sale_closes = WallClockFormField(help_text="In the event's time zone.")
@@ -59,6 +66,13 @@ class EventForm(forms.ModelForm[Event]):
                 moment: datetime | None = getattr(self.instance, column)
                 if moment:
                     self.initial[name] = moment.astimezone(self.instance.zone).replace(tzinfo=None)
+            if services.is_known(self.instance):
+                self._freeze()
+
+    def _freeze(self) -> None:
+        for name in WHEN:
+            self.fields[name].disabled = True
+        self.fields["starts_local"].help_text = MOVE
 
     def clean_title(self) -> str:
         """The title as it will be printed."""

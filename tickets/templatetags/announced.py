@@ -1,0 +1,68 @@
+"""How far the buyers of an event were told that it was moved or cancelled."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django import template
+from django.db.models import Count
+
+from orders.models import Announcement, Event
+from tickets.models import ACCEPTED, ANNOUNCED, Delivery
+
+register = template.Library()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One announcement. `sent`: emails that were accepted; `told`: orders whose turn has come."""
+
+    number: int
+    cancelled: bool
+    starts_at: datetime
+    created_at: datetime
+    by: str
+    reason: str
+    total: int
+    told: int
+    sent: int
+    going: bool
+
+    @property
+    def of(self) -> int:
+        """How many are to be told: some may have been refunded before their turn."""
+        return self.total if self.going else self.told
+
+    @property
+    def done(self) -> bool:
+        """Whether every email was accepted."""
+        return not self.going and self.sent >= self.told
+
+
+@register.inclusion_tag("tickets/announcements.html")
+def announcements(event: Event) -> dict[str, object]:
+    """What was announced, the newest first."""
+    found = list(event.announcements.order_by("-number"))
+    sent = _sent(event) if found else {}
+    return {"event": event, "announcements": [_told(one, sent.get(one.number, 0)) for one in found]}
+
+
+def _sent(event: Event) -> dict[int, int]:
+    accepted = Delivery.objects.filter(
+        order__event=event, kind__in=ANNOUNCED.values(), state__in=ACCEPTED
+    )
+    return dict(accepted.values_list("generation").annotate(Count("pk")))
+
+
+def _told(one: Announcement, sent: int) -> Told:
+    return Told(
+        number=one.number,
+        cancelled=one.is_cancellation,
+        starts_at=one.starts_at,
+        created_at=one.created_at,
+        by=one.by,
+        reason=one.reason,
+        total=one.total,
+        told=one.told,
+        sent=sent,
+        going=one.done_at is None,
+    )

@@ -195,7 +195,7 @@ register(
         """
         SELECT 'lost link ' || asked_id FROM tickets_linkdelivery AS effect WHERE NOT EXISTS (
             SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
-        ) AND (state = 'sent' OR NOT EXISTS (
+        ) AND (state IN ('sent', 'bounced') OR NOT EXISTS (
             SELECT FROM jobs_outbox AS job WHERE job.id = effect.outbox_id
         )) ORDER BY asked_id
         """,

@@ -14,7 +14,7 @@ from django.utils import timezone
 from jobs.correlation import request_id
 from jobs.outbox import enqueue
 from orders.models import Event, EventStatus, Order
-from orders.services import lock_order
+from orders.services import lock_order, raise_version
 
 from .models import Act, BuyerAct, Ticket, TicketStatus
 from .services import Refused, newest_file, newest_generation
@@ -80,8 +80,7 @@ def rename(order_id: int, new: NewHolder) -> bool:
             return False
         _refuse_above_limit(order, Act.RENAME, "changed a name")
         _put_name(ticket, new)
-        Order.objects.filter(pk=order.pk).update(version=F("version") + 1)
-        order.version += 1
+        raise_version(order)
         job = enqueue("render_tickets", order_id=order.pk)
         _note(order, Act.RENAME, job, f"ticket {new.seq}: {ticket.holder_name} → {new.name}")
     return True

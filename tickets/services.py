@@ -73,7 +73,8 @@ def issue(order: Order, made: Made, outbox_id: int) -> bool:
 
 def renew(order: Order, made: Made, outbox_id: int) -> bool:
     """Inside `effects()`, with the order locked: another file, under a version of its own, and no
-    email. Until then the old one is the order's file, and its codes are the same.
+    email, unless one is begun with the old file and not sent. Until then the old one is the
+    order's file, and its codes are the same.
 
     Where the order changed since, another render is enqueued instead. False, and nothing written,
     where it is not placed any more, its tickets are others, or the file is the one it has.
@@ -90,6 +91,7 @@ def renew(order: Order, made: Made, outbox_id: int) -> bool:
     if set(valid) != {ticket.token for ticket in made.tickets}:
         return False
     raise_version(order)
+    telling.enqueue_untold(order)
     return _save_file(order, made, outbox_id)
 
 

@@ -4,44 +4,45 @@ The email that tells of a change goes by the version of the order: it is sent on
 has nothing to do once there is a newer one, whose file brings word of all changes before it.
 """
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from jobs.outbox import enqueue
 from orders.models import Order
 
-from .models import ACCEPTED, WITH_TICKETS, Act
+from .models import ACCEPTED, WITH_TICKETS, Act, Delivery
 
 
 def enqueue_email(order: Order) -> None:
     """In the transaction that brings the locked order its new file: the job that emails it."""
-    if _change_is_untold(order):
-        enqueue("email_changed_tickets", order_id=order.pk, order_version=order.version)
-    else:
+    if not enqueue_untold(order):
         enqueue("email_tickets", order_id=order.pk)
 
 
+def enqueue_untold(order: Order) -> bool:
+    """The same of a file that needs no email of its own, unless something is untold: False."""
+    untold = _change_is_untold(order)
+    if untold:
+        enqueue("email_changed_tickets", order_id=order.pk, order_version=order.version)
+    return untold
+
+
 def _change_is_untold(order: Order) -> bool:
-    begun = _newest_carried(order)
-    if begun is None or begun >= order.version:
+    newest = _with_tickets(order).select_related("file").order_by("-pk").first()
+    if newest is None or newest.file is None or newest.file.order_version >= order.version:
         return False
-    told = _newest_carried(order, *ACCEPTED)
     # What was begun with an older file is not tried again: its tickets may be void.
-    return told is None or _renamed_since(order, told)
+    return newest.state not in ACCEPTED or not was_told(order)
 
 
 def was_told(order: Order) -> bool:
     """Whether the provider has accepted an email with the tickets as their holders are now."""
-    told = _newest_carried(order, *ACCEPTED)
+    accepted = _with_tickets(order).filter(state__in=ACCEPTED)
+    told = accepted.aggregate(newest=Max("file__order_version"))["newest"]
     return told is not None and not _renamed_since(order, told)
 
 
-def _newest_carried(order: Order, *states: str) -> int | None:
-    """The order's version in the newest file that was emailed: begun, or as far as `states`."""
-    emails = order.deliveries.filter(kind__in=WITH_TICKETS)
-    if states:
-        emails = emails.filter(state__in=states)
-    found: int | None = emails.aggregate(newest=Max("file__order_version"))["newest"]
-    return found
+def _with_tickets(order: Order) -> QuerySet[Delivery]:
+    return order.deliveries.filter(kind__in=WITH_TICKETS)
 
 
 def _renamed_since(order: Order, version: int) -> bool:

@@ -379,6 +379,42 @@ def test_an_email_that_was_begun_with_the_old_file_is_not_tried_again(
     books_are_in_order()
 
 
+def test_a_resending_that_was_begun_before_a_part_was_refunded_comes_with_what_is_left(
+    redis: Any, sent: PlacedOrder, mailbox: MailFolder, answers: Answers
+) -> None:
+    buyer.resend(sent.id, 1)
+    answers(ConnectionRefusedError(111, "refused"))
+    drain()
+    services.refund(sent.id, "ill", Actor("boxoffice"), seqs={2})
+    drain()
+    OutboxRow.objects.update(available_at=timezone.now(), relayed_at=None, entry_id=None)
+    drain()
+    told = Delivery.objects.get(kind="changed")
+    assert (told.state, told.file) == ("sent", TicketFile.objects.get(order_version=2))
+    assert Delivery.objects.get(kind="tickets", generation=2).state == "queued"
+    assert not OutboxRow.objects.filter(kind__startswith="email").exists()
+    books_are_in_order()
+
+
+def test_a_resending_that_was_begun_before_the_event_moved_comes_with_the_new_time(
+    redis: Any, sent: PlacedOrder, mailbox: MailFolder, answers: Answers
+) -> None:
+    buyer.resend(sent.id, 1)
+    answers(ConnectionRefusedError(111, "refused"))
+    drain()
+    event = Event.objects.get()
+    event.starts_local += timedelta(days=1)
+    event.starts_at += timedelta(days=1)
+    event.save()
+    again("rerender_tickets", order_id=sent.id)
+    OutboxRow.objects.update(available_at=timezone.now(), relayed_at=None, entry_id=None)
+    drain()
+    told = Delivery.objects.get(kind="changed")
+    assert (told.state, told.file) == ("sent", TicketFile.objects.get(order_version=2))
+    assert len(mailbox.messages()) == 2
+    books_are_in_order()
+
+
 def test_an_email_that_meets_a_change_at_its_first_try_is_not_begun(made: PlacedOrder) -> None:
     order, file = Order.objects.get(), TicketFile.objects.get()
     rename(made)

@@ -4,10 +4,9 @@ Each form is refused in words on its own page, or leads back to the page of the 
 """
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
@@ -20,23 +19,10 @@ from .buyer_forms import HolderForm, LostLinkForm, SeenForm
 from .grants import granted_order
 from .models import Ticket
 from .services import Refused
-from .views import private
+from .views import private_form
 
 INCOMPLETE = "The form was incomplete. Please try again."
 reads_and_sends = require_http_methods(["GET", "HEAD", "POST"])
-
-
-def private_form[**P](view: Callable[P, HttpResponseBase]) -> Callable[P, HttpResponseBase]:
-    """`private`, for a page with a form: without any referrer browsers say that its origin is
-    `null`, and the form is refused as another site's."""
-
-    @wraps(view)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-        response = private(view)(*args, **kwargs)
-        response.headers["Referrer-Policy"] = "same-origin"
-        return response
-
-    return wrapped
 
 
 @reads_and_sends

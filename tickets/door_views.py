@@ -17,7 +17,7 @@ from orders.models import Event, EventStatus
 from . import door
 from .door import Door
 from .models import Scan
-from .views import private
+from .views import private_form
 
 type View = Callable[..., HttpResponseBase]
 LONG_OVER = timedelta(days=1)
@@ -27,7 +27,7 @@ TYPED_LIMIT = 200
 
 def _for_the_door(view: View) -> View:
     allowed = permission_required("tickets.scan_ticket", raise_exception=True)(view)
-    return private(staff_member_required(allowed, login_url="admin:login"))
+    return private_form(staff_member_required(allowed, login_url="admin:login"))
 
 
 @require_safe

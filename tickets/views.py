@@ -46,6 +46,19 @@ def private[**P](view: Callable[P, HttpResponseBase]) -> Callable[P, HttpRespons
     return wrapped
 
 
+def private_form[**P](view: Callable[P, HttpResponseBase]) -> Callable[P, HttpResponseBase]:
+    """`private`, for a page with a form: without any referrer browsers say that its origin is
+    `null`, and the form is refused as another site's."""
+
+    @wraps(view)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        response = private(view)(*args, **kwargs)
+        response.headers["Referrer-Policy"] = "same-origin"
+        return response
+
+    return wrapped
+
+
 @require_safe
 @private
 def open_link(request: HttpRequest, secret: str) -> HttpResponse:

@@ -1,5 +1,6 @@
 """Every page on a telephone; `make screenshots` also keeps its pictures, wide and narrow."""
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,9 +17,14 @@ from jobs import holds, replay
 from jobs.models import ProcessedJob
 from jobs.replay import Deed
 from jobs.testing import drain
+from orders import announcements
+from orders.announcements import When
+from orders.models import Order, TicketType
 from orders.services import PlacedOrder
+from orders.wallclock import instant
 from tests.people import box_office, buy, new_event, new_type
-from tickets import services
+from tickets import door, services
+from tickets.door import Door
 from tickets.models import Delivery, DeliveryState
 from tickets.services import Actor
 
@@ -64,6 +70,25 @@ def on_to(page: str) -> Callable[[Staff], object]:
     return lambda reader: reader.go(reader.path() + page)
 
 
+def scanning(code: str) -> Callable[[Staff], None]:
+    """Type `code` where the cursor is, and Enter, as a scanner does."""
+
+    def scan(reader: Staff) -> None:
+        reader.window.do(lambda page: page.keyboard.type(code))
+        reader.key("Enter")
+        reader.window.do(lambda page: page.locator(".answer").wait_for())
+
+    return scan
+
+
+def scanning_the_next(reader: Staff) -> None:
+    """A ticket that nobody went in with yet."""
+    scanning(f"NACHT234 {next(UNUSED)}")(reader)
+
+
+UNUSED = itertools.count(1)
+
+
 class Shot(NamedTuple):
     """A page: the picture's name, the address with names of `world`, who looks; what is done there
     first, and the status of the answer."""
@@ -106,6 +131,21 @@ PAGES = (
         "office",
         pressing("Refund the chosen tickets"),
     ),
+    Shot("admin-event-move", "/admin/orders/event/{event_id}/move/", "office"),
+    Shot(
+        "admin-event-move-wrong",
+        "/admin/orders/event/{event_id}/move/",
+        "office",
+        pressing("Move the event and tell the buyers"),
+    ),
+    Shot("admin-event-cancel", "/admin/orders/event/{event_id}/cancel/", "office"),
+    Shot("admin-event-moved", "/admin/orders/event/{moved_id}/change/", "office"),
+    Shot("doors", "/door/", "office"),
+    Shot("door", "/door/{slug}/", "office"),
+    Shot("door-valid", "/door/{slug}/", "office", scanning_the_next),
+    Shot("door-used", "/door/{slug}/", "office", scanning("NACHT234 8")),
+    Shot("door-other", "/door/dont-panic/", "office", scanning("ANDERS23")),
+    Shot("door-unknown", "/door/{slug}/", "office", scanning("a poem")),
     Shot("admin-index-of-all", "/admin/", "chief"),
     Shot("jobs-dead", "/admin/jobs/deadjob/", "chief"),
     Shot("jobs-dead-none", "/admin/jobs/deadjob/?q=nothing", "chief"),
@@ -159,7 +199,7 @@ def world(site: Site, transactional_db: None) -> Iterator[World]:
         "chief": User.objects.create_superuser("chief", password=PASSWORD),
         "onlooker": employee("jobs.view_deadjob", name="onlooker"),
     }
-    names = _sale() | _dead_jobs() | _waiting()
+    names = _sale() | _dead_jobs() | _waiting() | _at_the_door() | _moved()
     with ExitStack() as windows:
         people = {who: windows.enter_context(site.opened()) for who in ("buyer", *staff)}
         for who, user in staff.items():
@@ -193,6 +233,30 @@ def _waiting() -> dict[str, object]:
     few = new_type(capacity=2, event__title="Ein sehr langer Titel: Donaudampfschifffahrtsmusik")
     order = buy(few, 2)
     return {"waiting_id": order.id, "waiting_secret": order.secret}
+
+
+def _at_the_door() -> dict[str, object]:
+    kind = TicketType.objects.select_related("event").get(name="Stalls")
+    crowd = buy(kind, 8, buyer_name="Zoë O’Hara")
+    other = buy(new_type(event__title="Ein ganz anderer Abend"))
+    for order, code in ((crowd, "NACHT234"), (other, "ANDERS23")):
+        Order.objects.filter(pk=order.id).update(code=code)
+    drain()
+    door.scan(kind.event, "NACHT234 8", Door(by="anna", key="first"))
+    return {}
+
+
+def _moved() -> dict[str, object]:
+    kind = new_type(event__title="Matinee")
+    for _ in range(3):
+        buy(kind)
+    local = kind.event.starts_local + timedelta(days=7)
+    to = When(
+        starts_local=local, starts_fold=None, starts_at=instant(local, kind.event.tz),
+        doors_minutes=60,
+    )  # fmt: skip
+    assert announcements.move(kind.event.pk, to, announcements.Deed(seen=0, by="carla"))
+    return {"moved_id": kind.event.pk}
 
 
 def _dead_jobs() -> dict[str, object]:

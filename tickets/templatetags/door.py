@@ -3,18 +3,11 @@
 from datetime import datetime
 
 from django import template
-from django.db.models import Q
 from django.utils import timezone
 
-from orders.models import Event, Order
+from orders.models import Event
 
 register = template.Library()
-
-
-@register.inclusion_tag("tickets/used.html")
-def used_tickets(order: Order) -> dict[str, int]:
-    """Says how many of the order's tickets somebody went in with; nothing where none."""
-    return {"number": order.tickets.filter(~Q(used_at=None)).count()}
 
 
 @register.filter

@@ -1,0 +1,74 @@
+"""Staff at the door and staff that moves or cancels an event, before a real browser."""
+
+from django.contrib.auth.models import Group
+
+from jobs.testing import drain
+from orders.models import Event
+from tests.people import box_office, buy, new_event, new_type
+from tickets.models import Ticket
+from tickets.tokens import grouped
+
+from .conftest import LogIn
+from .people import Staff, employee
+
+
+def scans(staff: Staff, code: str) -> None:
+    """As a keyboard scanner: letters wherever the cursor is, then Enter."""
+    staff.window.do(lambda page: page.keyboard.type(code))
+    staff.key("Enter")
+
+
+def test_people_are_let_in_by_a_scanner_without_a_mouse(log_in: LogIn) -> None:
+    event = new_event(title="Nachtkonzert", slug="nacht")
+    buy(new_type(event=event, name="Parkett"), 2)
+    drain()
+    first, second = Ticket.objects.order_by("seq")
+    user = employee(name="anna")
+    user.groups.add(Group.objects.get(name="door"))
+    anna = log_in(user)
+    anna.go("/door/")
+    anna.follow("Nachtkonzert")
+    anna.sees("0 of 2 in")
+    scans(anna, first.token)
+    anna.sees("Valid", "Ada Lovelace", "Parkett", "1 of 2 in")
+    assert anna.title().startswith("Valid")
+    scans(anna, grouped(first.token).lower())
+    anna.sees("Used at", "let in by anna")
+    scans(anna, second.token)
+    anna.sees("Valid", "2 of 2 in")
+    assert anna.focus().startswith("textbox")
+    # Wherever somebody has clicked meanwhile.
+    anna.window.do(lambda page: page.get_by_role("heading", name="The last scans").click())
+    scans(anna, "nonsense")
+    anna.sees("No such ticket")
+    assert anna.fits()
+
+
+def test_an_event_is_moved_from_its_page(log_in: LogIn) -> None:
+    kind = new_type(event=new_event(title="Nachtkonzert"))
+    buy(kind)
+    office = log_in(box_office())
+    office.go(f"/admin/orders/event/{kind.event.pk}/change/")
+    office.follow("Move the event…")
+    office.sees("1 order")
+    office.fill("Starts:", "2031-05-01T20:00")
+    office.fill("Words to the buyers:", "The heating is broken.")
+    office.press("Move the event and tell the buyers")
+    office.sees("is moved to the new time", "Told 0 of 1 buyer")
+    assert f"{Event.objects.get().starts:%Y-%m-%d %H:%M}" == "2031-05-01 20:00"
+
+
+def test_an_event_is_cancelled_from_its_page_with_a_reason(log_in: LogIn) -> None:
+    kind = new_type(event=new_event(title="Nachtkonzert"))
+    buy(kind)
+    office = log_in(box_office())
+    office.go(f"/admin/orders/event/{kind.event.pk}/change/")
+    office.follow("Cancel the event…")
+    office.sees("1 order", "€42.50")
+    office.press("Cancel the event, refund €42.50")
+    office.sees("This field is required.")
+    assert Event.objects.get().status == "on_sale"
+    office.fill("Reason:", "the singer is ill")
+    office.press("Cancel the event, refund €42.50")
+    office.sees("it is not sold any more", "0 of 1 order refunded")
+    assert Event.objects.get().status == "cancelled"

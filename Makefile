@@ -45,7 +45,7 @@ screenshots: setup ## pictures of the pages, wide and narrow, in var/screenshots
 chaos: setup ## recovery tests with the shipped durations, then MINUTES=30 of random faults; ARGS chooses
 	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL CHAOS=1 STORM_SECONDS=$$(($(MINUTES) * 60)) \
 		STORM_SEED=$${STORM_SEED:-$$(date +%s)} $(PY) -m pytest -s tests/recovery tests/stories/test_storm.py \
-		tests/stories/test_email_once.py tests/stories/test_refunds_at_random.py \
+		tests/stories/test_email_once.py tests/stories/test_fan_out.py tests/stories/test_refunds_at_random.py \
 		tests/tickets/test_refund.py tests/tickets/test_refund_property.py $(ARGS)
 
 lint: setup ## format, style, imports, types, migrations, deployment checks

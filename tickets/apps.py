@@ -8,6 +8,8 @@ class TicketsConfig(AppConfig):
     verbose_name = "Tickets"
 
     def ready(self) -> None:
+        from .announcement_subjects import register_announcements
         from .subjects import register_orders
 
         register_orders()
+        register_announcements()

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from redis import Redis
 
+from jobs import subjects
 from jobs.models import OutboxRow, ProcessedJob
 from jobs.outbox import put
 from jobs.prognosis import Effect
@@ -491,3 +492,16 @@ def test_an_order_of_another_event_is_told_nothing(kind: TicketType) -> None:
     drain()
     assert other.code not in told("cancelled")
     assert Order.objects.get(pk=other.id).is_placed
+
+
+def test_an_announcement_is_named_where_its_jobs_are_shown(kind: TicketType) -> None:
+    sold(kind, 4)
+    made = cancel(kind.event)
+    assert made is not None
+    subject = f"announcement:{made.pk}"
+    about = subjects.describe([subject, "announcement:0", "announcement:x", "announcement:4711"])
+    assert list(about) == [subject]
+    assert (about[subject].name, about[subject].state) == (
+        "Nachtkonzert cancelled", "0 of 4 orders",
+    )  # fmt: skip
+    assert about[subject].url == f"/admin/orders/event/{kind.event.pk}/change/"

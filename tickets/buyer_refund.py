@@ -16,9 +16,10 @@ from orders.models import Order
 from orders.templatetags.shop import in_zone
 
 from . import services
-from .buyer_views import private_form, reads_and_sends
+from .buyer_views import reads_and_sends
 from .grants import granted_order
 from .services import Actor, Refused
+from .views import private_form
 
 BUYER = Actor("the buyer")
 REASON = "given back by the buyer"

@@ -1,9 +1,9 @@
 """An event is cancelled or moved, and the worker that tells its buyers is killed in the middle."""
 
-import email
-import email.policy
 import itertools
 from collections import Counter
+from email import policy
+from email.parser import BytesHeaderParser
 from pathlib import Path
 
 import pytest
@@ -74,7 +74,7 @@ def told(mailbox: MailFolder, what: str) -> Counter[str]:
 
 
 def _head(path: Path) -> tuple[str, str]:
-    parser = email.parser.BytesHeaderParser(policy=email.policy.default)
+    parser = BytesHeaderParser(policy=policy.default)
     head = parser.parsebytes(path.read_bytes())
     return str(head["To"]), str(head["Subject"])
 

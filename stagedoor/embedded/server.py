@@ -69,8 +69,11 @@ class Server(ABC):
     def answers(self) -> bool:
         """Whether the server takes a connection and a question now."""
 
-    def start(self, timeout: float = 30) -> None:
-        """Initialise, run and wait until ready, `timeout` seconds at most; raises ServerFailed."""
+    def start(self, timeout: float = 120) -> None:
+        """Initialise, run and wait until ready, `timeout` seconds at most; raises ServerFailed.
+
+        A database that was killed may read its log for more than half a minute.
+        """
         self.initialise()
         with self.log.open("ab") as output:
             self.process = children.start(self.command(), output)

@@ -195,7 +195,8 @@ def test_a_relay_killed_at_every_failpoint_beside_another(
     jobs = drill.put(10)
     if place != "relay.appended/drill_row":
         first = drill.product.relay()
-        drill.wait_until_published(10)
+        # Not only published: a relay that is killed before its commit has lost nothing yet.
+        wait_for(lambda: OutboxRow.objects.filter(relayed_at__isnull=False).count() == 10, "marks")
         first.kill()
         if place == "relay.found_lost":
             drill.redis.xtrim("jobs", maxlen=0, approximate=False)

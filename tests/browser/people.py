@@ -141,6 +141,7 @@ class Visitor:
 
     def fits(self) -> bool:
         """Whether the page is no wider than its window."""
+        self.window.do(lambda page: page.wait_for_load_state())
         return bool(self.window.do(lambda page: page.evaluate(FITS)))
 
 

@@ -14,6 +14,8 @@ from .people import Staff, employee
 
 def scans(staff: Staff, code: str) -> None:
     """As a keyboard scanner: letters wherever the cursor is, then Enter."""
+    # A page that is still being loaded hears no key.
+    staff.window.do(lambda page: page.wait_for_load_state())
     staff.window.do(lambda page: page.keyboard.type(code))
     staff.key("Enter")
 

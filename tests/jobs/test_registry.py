@@ -24,6 +24,8 @@ class Thawed:
 def test_the_shop_has_its_kinds() -> None:
     kinds = [kind.name for kind in all_kinds()]
     assert [name for name in kinds if not name.startswith("drill_")] == [
+        "announce_event",
+        "announce_order",
         "email_changed_tickets",
         "email_links",
         "email_refund",
@@ -31,6 +33,7 @@ def test_the_shop_has_its_kinds() -> None:
         "pay_refund",
         "refund_order",
         "render_tickets",
+        "rerender_tickets",
         "resend_tickets",
     ]
 

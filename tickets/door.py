@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
-from orders.models import Event
+from orders.models import Event, EventStatus
 from orders.services import CODE_ALPHABET
 
 from .models import Answer, Scan, Ticket, TicketStatus
@@ -57,7 +57,7 @@ def _answered(event: Event, typed: str, door: Door) -> tuple[Answer, Ticket | No
 
 
 def _admit(ticket: Ticket, event: Event, door: Door) -> bool:
-    if ticket.order.event_id != event.pk:
+    if ticket.order.event_id != event.pk or event.status == EventStatus.CANCELLED:
         return False
     # Of columns of its own alone: across a join it would be a subquery, which is not looked at
     # again after a wait, and two doors would let in two. By the token too: who gave the ticket a
@@ -71,7 +71,8 @@ def _admit(ticket: Ticket, event: Event, door: Door) -> bool:
 def _refusal(ticket: Ticket, event: Event) -> Answer:
     if ticket.order.event_id != event.pk:
         return Answer.OTHER_EVENT
-    if ticket.status != TicketStatus.VALID:
+    # Of a cancelled event it may still be valid: its refund waits for its turn.
+    if ticket.status != TicketStatus.VALID or event.status == EventStatus.CANCELLED:
         return Answer.VOID
     return Answer.USED if ticket.used_at else Answer.UNKNOWN
 

@@ -14,6 +14,8 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.testing import drain
+from orders import announcements
+from orders.announcements import Deed
 from orders.box_office import make_group
 from orders.models import Event
 from orders.services import PlacedOrder
@@ -114,6 +116,15 @@ def test_a_void_ticket_lets_nobody_in_whether_it_was_used_or_not(order: PlacedOr
     assert scan(order, f"{order.code}-1") == "void"
     assert scan(order, f"{order.code}-2") == "void"
     assert ticket(order, 2).used_at is None
+
+
+def test_nobody_goes_in_to_a_cancelled_event_whose_tickets_wait_for_their_refund(
+    order: PlacedOrder,
+) -> None:
+    announcements.cancel(event_of(order).pk, Deed(seen=0, by="carla", reason="ill"))
+    assert ticket(order).status == "valid"
+    assert scan(order, f"{order.code}-1") == "void"
+    assert ticket(order).used_at is None
 
 
 def test_two_scanners_at_once_let_in_one(order: PlacedOrder) -> None:

@@ -135,6 +135,11 @@ class Held:
         """Slots that a thread has."""
         return len(self._launched)
 
+    def oldest(self) -> float:
+        """For how many seconds the oldest slot has been held; 0.0 where none is."""
+        now = time.monotonic()
+        return max((now - slot.held_since for slot in self._slots.values()), default=0.0)
+
     def stuck(self) -> list[Slot]:
         """Slots that run for more than twice their timeout."""
         return [slot for slot in self._launched if slot.stuck]

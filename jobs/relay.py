@@ -16,6 +16,7 @@ from . import dead_letters, holds, metrics, outage, outbox, processes
 from .backoff import Backoff
 from .errors import error_line
 from .holds import Hold
+from .notify import Notifier
 from .publishing import reconcile, step
 from .stream import Letters, RelayStream, StreamRefused
 
@@ -63,13 +64,19 @@ class Pressure:
 class Relay:
     """Repeats `step()`: woken by NOTIFY, every second, and when the next row comes due.
 
-    Holds while as many rows are relayed and not done as the stream keeps safely.
+    Holds while as many rows are relayed and not done as the stream keeps safely. `notifier` tells
+    the service manager of every turn.
     """
 
-    def __init__(self, stream: RelayStream, letters: Letters, name: str = "") -> None:
+    def __init__(
+        self, stream: RelayStream, letters: Letters, name: str = "",
+        notifier: Notifier | None = None,
+    ) -> None:  # fmt: skip
         self._stream = stream
         self._letters = letters
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._notifier = notifier or Notifier()
+        self._status = "starting"
         self._stopping = threading.Event()
         self._listener: psycopg.Connection | None = None
         self._batch = settings.JOBS["RELAY_BATCH"]
@@ -89,12 +96,16 @@ class Relay:
         with contextlib.suppress(Exception):
             processes.forget_lost()
         while not self._stopping.is_set():
+            # By the loop itself, also while it backs off: not by a timer.
+            if self._notifier.due:
+                self._notifier.turned(self._status)
             try:
                 self._turn()
             except Exception as error:
                 if isinstance(error, StreamRefused) or outage.is_refusal(error):
                     raise
                 self._back_off(error)
+        self._notifier.stopping("stopping")
         with contextlib.suppress(Exception):
             processes.say_gone("relay", self._name)
         self._close_listener()
@@ -114,9 +125,15 @@ class Relay:
         self._reconcile()
         self._group_sure = True
         self._backoff.reset()
+        self._say_ready()
         if moved < self._batch:
             self._wait(moved)
         self._batch = min(self._batch * 2, settings.JOBS["RELAY_BATCH"])
+
+    def _say_ready(self) -> None:
+        holds_back = not self._pressure.room()
+        self._status = "holds: too many rows are relayed and not done" if holds_back else "relaying"
+        self._notifier.ready(self._status)
 
     def _reconcile(self) -> None:
         if time.monotonic() < self._reconcile_at:
@@ -154,7 +171,8 @@ class Relay:
             pass
 
     def _back_off(self, error: Exception) -> None:
-        logger.warning("relay backs off: %s", error_line(error), extra={"action": "back off"})
+        self._status = f"backs off: {error_line(error)}"
+        logger.warning("relay %s", self._status, extra={"action": "back off"})
         connection.close()
         self._close_listener()
         self._group_sure = False

@@ -29,11 +29,20 @@ def new_backoff() -> Backoff:
 
 
 class Waiting:
-    """`probe` asks both servers and raises unless they answer; `stopping` ends every wait."""
+    """`probe` asks both servers and raises unless they answer; `stopping` ends every wait.
 
-    def __init__(self, probe: Callable[[], Awaitable[None]], stopping: asyncio.Event) -> None:
+    `turned` is called before each pause: a loop that backs off is not frozen.
+    """
+
+    def __init__(
+        self, probe: Callable[[], Awaitable[None]], stopping: asyncio.Event,
+        turned: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._probe = probe
         self._stopping = stopping
+        self._turned = turned
+        self.reason = ""
+        """What it waits for; empty while something can be read."""
         self._since: float | None = None
         self._said_at = 0.0
 
@@ -53,11 +62,13 @@ class Waiting:
 
     async def pause(self, seconds: float) -> None:
         """So many seconds, or until the stop."""
+        self._turned()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     def _say_away(self, reason: str) -> None:
         now = time.monotonic()
+        self.reason = reason
         if self._since is None or now - self._said_at > SAY_AGAIN:
             self._said_at = now
             logger.warning("reads nothing for now: %s", reason, extra={"action": "back off"})
@@ -68,4 +79,4 @@ class Waiting:
         if self._since is not None:
             seconds = time.monotonic() - self._since
             logger.info("reads again after %.1f s", seconds, extra={"action": "back"})
-            self._since = None
+            self._since, self.reason = None, ""

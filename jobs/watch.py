@@ -56,11 +56,15 @@ async def say_alive(threads: Threads, consumer: str, status: Callable[[], str]) 
         await asyncio.sleep(settings.JOBS["HEARTBEAT"])
 
 
-async def watch(held: Held, on_stuck: Callable[[], None]) -> None:
-    """Measure how late the loop turns, and call `on_stuck` once a job is; for ever."""
+async def watch(held: Held, nudge: Callable[[], None], on_stuck: Callable[[], None]) -> None:
+    """Measure how late the loop turns, and call `on_stuck` once a job is; for ever.
+
+    `nudge` lets a loop turn that waits for a slot: the service manager hears of each turn.
+    """
     while True:
         before = time.monotonic()
         await asyncio.sleep(TICK)
+        nudge()
         lag = max(0.0, time.monotonic() - before - TICK)
         metrics.LOOP_LAG.set(lag)
         if lag > settings.JOBS["LAG_LIMIT"]:

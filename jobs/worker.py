@@ -18,6 +18,7 @@ from .exits import Exit
 from .failpoint import failpoint
 from .held import Held
 from .intake import Intake
+from .notify import Notifier
 from .reading import Reading, ReadsHang
 from .runner import Outcome, Runner
 from .slot import Slot
@@ -34,6 +35,8 @@ GATHER = 0.001
 """Seconds that a busy worker lets slots gather before it reads, at most (`make bench`)."""
 LOOK_AGAIN = 0.1
 """Seconds between two looks of a draining worker for what is due."""
+STATUS_LENGTH = 200
+"""Characters that `jobs_process` has room for."""
 LAST_WORDS = 2.0
 """Seconds that a stopping worker gives its last acknowledgements."""
 
@@ -41,18 +44,20 @@ LAST_WORDS = 2.0
 class Worker:
     """One consumer of the group. Call `run()` once; the other methods are for signal handlers.
 
-    `drain`: leave as soon as nothing is due, instead of waiting for more.
+    `drain`: leave as soon as nothing is due, instead of waiting for more. `notifier` tells the
+    service manager of every turn.
     """
 
     def __init__(
         self, stream: WorkerStream, runner: Runner, sorter: Sorter,
-        *, slots: int, grace: float, drain: bool = False,
+        *, slots: int, grace: float, drain: bool = False, notifier: Notifier | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._runner = runner
         self._slots = slots
         self._grace = grace
         self._drains = drain
+        self._notifier = notifier or Notifier()
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
         self._threads = Threads(slots)
@@ -61,7 +66,7 @@ class Worker:
         self._name = ConsumerName(stream)
         self._reading = Reading(stream, self._name, self._knows, self._must_look_up)
         self._intake = Intake(self._reading, sorter, self._threads, self._held, self._acknowledger)
-        self._waiting = Waiting(self._probe, self._stopping)
+        self._waiting = Waiting(self._probe, self._stopping, self._say_turned)
         self._backoff = new_backoff()
         self._ended: deque[tuple[Slot, Outcome]] = deque()
         self._collecting = False
@@ -84,6 +89,7 @@ class Worker:
     def stop(self, reason: Exit = Exit.DRAINED) -> None:
         """Read no more; `run()` returns once what runs has finished or the grace is over."""
         logger.info("stopping, %d running", self._held.unfinished(), extra={"action": "stop"})
+        self._notifier.stopping(f"stopping, {self._held.unfinished()} running")
         self.exit = max(self.exit, reason)
         self._deadline = self._deadline or time.monotonic() + self._grace
         self._held.closed = True
@@ -103,11 +109,12 @@ class Worker:
     async def run(self) -> Exit:
         """Work until `stop()` and return the exit code. Outages are waited out."""
         self._loop = asyncio.get_running_loop()
-        await self._take_name()
+        await self._get_ready()
         reading = self._start_helper(self._read_until_stopped())
         helpers = [reading, *(self._start_helper(work) for work in self._helpers())]
         if not self.is_stopping:
             logger.info("worker %s is ready", self._stream.consumer, extra={"action": "start"})
+            self._notifier.ready(self._status())
         await self._stopping.wait()
         await self._finish_what_runs(reading)
         for helper in helpers:
@@ -125,7 +132,7 @@ class Worker:
         yield self._reading.serve_interrupts()
         yield say_alive(self._threads, self._stream.consumer, self._status)
         yield renew_leases(self._stream, self._renewable, self._lose)
-        yield watch(self._held, lambda: self.stop(Exit.STUCK))
+        yield watch(self._held, self._changed.set, lambda: self.stop(Exit.STUCK))
         if self._drains:
             yield self._stop_when_nothing_is_due()
 
@@ -155,8 +162,19 @@ class Worker:
             self._wake_up()
 
     def _status(self) -> str:
-        status = f"{len(self._held)} of {self._slots} slots busy"
-        return f"{status}, reads no more" if self._paused else status
+        parts = [f"{len(self._held)} of {self._slots} slots busy"]
+        if self._held:
+            parts.append(f"oldest job {self._held.oldest():.0f} s")
+        if self._paused:
+            parts.append("reads no more")
+        if self._waiting.reason:
+            parts.append(f"waits: {self._waiting.reason}")
+        return ", ".join(parts)[:STATUS_LENGTH]
+
+    def _say_turned(self) -> None:
+        # Called by the loops alone: a timer or a thread would feed the watchdog of a frozen worker.
+        if self._notifier.due and not self._held.stuck():
+            self._notifier.turned(self._status())
 
     async def _stop_when_nothing_is_due(self) -> None:
         while True:
@@ -168,13 +186,12 @@ class Worker:
 
     # Reading
 
-    async def _take_name(self) -> None:
+    async def _get_ready(self) -> None:
         deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
         while not self.is_stopping:
             try:
                 if await self._name.claim():
-                    self._claimed = True
-                    await self._stream.ensure_group()
+                    await self._meet_servers()
                     return
                 if time.monotonic() > deadline:
                     raise NameLost(f"the name {self._stream.consumer} is taken by another worker")
@@ -184,8 +201,14 @@ class Worker:
                     deadline = time.monotonic() + settings.JOBS["NAME_WAIT"]
                 await self._after_error(error)
 
+    async def _meet_servers(self) -> None:
+        self._claimed = True
+        await self._stream.ensure_group()
+        await self._threads.look_up(processes.ask_database)
+
     async def _read_until_stopped(self) -> None:
         while not self.is_stopping:
+            self._say_turned()
             try:
                 await self._turn()
             except Exception as error:
@@ -293,6 +316,7 @@ class Worker:
     async def _finish_what_runs(self, reading: asyncio.Task[None]) -> None:
         while self._held.at_work() and (left := self._deadline - time.monotonic()) > 0:
             self._changed.clear()
+            self._say_turned()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), min(left, 1.0))
         # A read that is cancelled would orphan what it was given.

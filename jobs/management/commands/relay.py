@@ -1,5 +1,6 @@
 """`manage.py relay`: moves due outbox rows to the stream until it is stopped."""
 
+import os
 import signal
 import sys
 from argparse import ArgumentParser
@@ -13,6 +14,7 @@ from psycopg import Error as PostgresError
 from jobs import outage, outbox, publishing
 from jobs.errors import error_line
 from jobs.management.options import serve_metrics, whole_number
+from jobs.notify import Notifier
 from jobs.relay import Pressure, Relay
 from jobs.stream import Letters, RelayStream, StreamAway, StreamRefused
 
@@ -59,7 +61,7 @@ class Command(BaseCommand):
             sys.exit(7)
 
     def _relay(self, stream: RelayStream, name: str) -> None:
-        relay = Relay(stream, Letters(settings.REDIS_URL), name)
+        relay = Relay(stream, Letters(settings.REDIS_URL), name, Notifier.of(os.environ))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: relay.stop())
         relay.run()

@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.checks import durations, stop_timeout
 from jobs.exits import Exit
 from jobs.management.options import serve_metrics, whole_number
+from jobs.notify import Notifier
 from jobs.pool import Pool, default_processes
 from jobs.runner import Runner
 from jobs.sorting import Sorter
@@ -77,13 +78,15 @@ class Command(BaseCommand):
             stream = WorkerStream(settings.REDIS_URL, options["name"])
         except ValueError as error:
             raise CommandError(f"REDIS_URL: {error}", returncode=2) from error
+        # Before the processes of the pool are made, which would inherit its address.
+        notifier = Notifier.of(os.environ)
         pool = Pool(
             options["render_processes"],
             warm_up=settings.JOBS["WARM_UP"],
             renders=settings.JOBS["RENDERS_PER_PROCESS"],
             memory=settings.JOBS["COMPUTE_MEMORY"],
         )
-        code, unfinished = asyncio.run(_work(stream, pool, options))
+        code, unfinished = asyncio.run(_work(stream, pool, notifier, options))
         # The closed loop left the default, which would be a death by signal.
         signal.signal(signal.SIGTERM, lambda *_: _leave_now(code))
         if unfinished:
@@ -93,7 +96,9 @@ class Command(BaseCommand):
         sys.exit(code)
 
 
-async def _work(stream: WorkerStream, pool: Pool, options: dict[str, Any]) -> tuple[Exit, int]:
+async def _work(
+    stream: WorkerStream, pool: Pool, notifier: Notifier, options: dict[str, Any]
+) -> tuple[Exit, int]:
     letters = Letters(settings.REDIS_URL)
     worker = Worker(
         stream,
@@ -102,6 +107,7 @@ async def _work(stream: WorkerStream, pool: Pool, options: dict[str, Any]) -> tu
         slots=options["slots"],
         grace=options["grace"],
         drain=options["drain"],
+        notifier=notifier,
     )
     signals = 0
 

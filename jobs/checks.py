@@ -1,10 +1,13 @@
-"""Start-up checks of the settings against each other; no server is asked (`jobs doctor` does)."""
+"""Start-up checks of settings and schedules; no server is asked (`jobs doctor` does)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+
+from .schedule import declared
+from .schedule_problems import problems
 
 STOP_MARGIN = 5.0
 """Seconds between the end of the grace and the service manager's SIGKILL, for the last words."""
@@ -14,6 +17,15 @@ STOP_MARGIN = 5.0
 def check_settings(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     """What of `settings.JOBS` would lose, double or block a job."""
     return [*durations(), *stop_timeout(settings.JOBS["GRACE"])]
+
+
+@register("jobs")
+def check_schedules(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    """What of the declared schedules would not fire, or not what it should."""
+    return [
+        Error(f"The schedule {name!r} {problem}.", hint="Mend its declaration.", id="jobs.E009")
+        for name, problem in problems(declared())
+    ]
 
 
 def durations() -> Iterator[CheckMessage]:

@@ -39,10 +39,11 @@ RAW_LIMIT = 4096
 MOVE = """
 WITH moved AS (
     DELETE FROM jobs_outbox WHERE id = %s AND kind = %s AND args = %s::jsonb AND request_id = %s
-    RETURNING id, kind, args, subject, request_id, trace, created_at, due_at, attempts
+    RETURNING id, kind, args, subject, request_id, trace, created_at, due_at, attempts,
+        scheduled_for
 )
 INSERT INTO jobs_processed (outbox_id, kind, args, subject, request_id, trace,
-    created_at, due_at, attempts, processed_at, worker, duration_ms, result)
+    created_at, due_at, attempts, scheduled_for, processed_at, worker, duration_ms, result)
 SELECT moved.*, clock_timestamp(), %s, %s, 'done' FROM moved
 """
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 ENVELOPE = ("kind", "outbox_id", "request_id", "trace")
@@ -40,13 +41,18 @@ class Desk(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Job[A]:
-    """A parsed entry: the kind, its typed arguments and where it came from."""
+    """A parsed entry: the kind, its typed arguments and where it came from.
+
+    `scheduled_for`: the due time that a schedule fired it for, in UTC; None for any other job. It
+    is the outbox row's: the entry does not carry it.
+    """
 
     kind: str
     args: A
     outbox_id: int
     request_id: str
     trace: str
+    scheduled_for: datetime | None = None
     desk: Desk | None = None
 
     def args_by_name(self) -> dict[str, int | str]:

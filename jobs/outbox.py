@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -75,10 +76,17 @@ def enqueue(kind: str, **args: int | str) -> int:
     return put(kind, args)
 
 
-def put(kind: str, args: Mapping[str, int | str], *, after: float = 0.0) -> int:
+def put(
+    kind: str,
+    args: Mapping[str, int | str],
+    *,
+    after: float = 0.0,
+    scheduled_for: datetime | None = None,
+) -> int:
     """`enqueue()` for arguments that are a mapping.
 
-    `after`: seconds until the job is due; its age counts from then on.
+    `after`: seconds until the job is due; its age counts from then on. `scheduled_for`:
+    the due time that a schedule fires it for.
     """
     if not connection.in_atomic_block:
         raise transaction.TransactionManagementError(
@@ -87,18 +95,23 @@ def put(kind: str, args: Mapping[str, int | str], *, after: float = 0.0) -> int:
     known = kind_named(kind)
     checked = known.checked_args(args)
     _refuse_unencodable(kind, checked)
-    row = _insert(known, checked, after)
+    row = _insert(known, checked, after, scheduled_for)
     wake_relay_on_commit()
     return row
 
 
-def _insert(kind: Kind[Any], args: Mapping[str, int | str], after: float) -> int:
+def _insert(
+    kind: Kind[Any],
+    args: Mapping[str, int | str],
+    after: float,
+    scheduled_for: datetime | None,
+) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             """
             INSERT INTO jobs_outbox (due_at, available_at, kind, args, subject, lane, request_id,
-                trace, last_error, dead_reason, traceback, dead_by)
-            SELECT due, due, %s, %s, %s, %s, %s, %s, '', '', '', ''
+                trace, scheduled_for, last_error, dead_reason, traceback, dead_by)
+            SELECT due, due, %s, %s, %s, %s, %s, %s, %s, '', '', '', ''
             FROM (SELECT statement_timestamp() + make_interval(secs => %s) AS due) AS clock
             RETURNING id
             """,
@@ -109,6 +122,7 @@ def _insert(kind: Kind[Any], args: Mapping[str, int | str], after: float) -> int
                 kind.lane,
                 request_id(),
                 trace(),
+                scheduled_for,
                 after,
             ],
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import connection
 
@@ -23,6 +24,7 @@ class RowState:
     starts: int
     held: bool
     probe: bool
+    scheduled_for: datetime | None
 
 
 def row_states(ids: Sequence[int]) -> dict[int, RowState]:
@@ -32,7 +34,7 @@ def row_states(ids: Sequence[int]) -> dict[int, RowState]:
             """
             SELECT job.id, dead_at IS NOT NULL, available_at > statement_timestamp(), starts,
                 coalesce(until > statement_timestamp(), false),
-                coalesce(until <= statement_timestamp() AND by = %s, false)
+                coalesce(until <= statement_timestamp() AND by = %s, false), scheduled_for
             FROM jobs_outbox AS job LEFT JOIN jobs_kind_hold USING (kind) WHERE job.id = ANY(%s)
             """,
             [KindHold.BREAKER, list(ids)],

@@ -3,6 +3,7 @@
 What is no job that can run is concluded here: nothing stays pending without a slot.
 """
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -60,10 +61,7 @@ class Sorter:
         for item in parsed:
             state = states.get(item.outbox_id)
             if self._may_run(item, state, item.outbox_id in done) and isinstance(item, Slot):
-                item.starts = state.starts if state else 0
-                item.probe = state.probe if state else False
-                item.suspect = redelivered or item.starts > 0
-                found.runnable.append(item)
+                found.runnable.append(_told(item, state, redelivered))
         running = {slot.entry.id for slot in found.runnable}
         found.concluded = [entry.id for entry in entries if entry.id not in running]
         return found
@@ -102,6 +100,14 @@ class Sorter:
         reason = f"{stranger.reason} for {limit:g} s"
         failure = Failure(reason, "", self._worker)
         dead_letters.bury(self._letters, stranger.entry, stranger.outbox_id, reason, failure)
+
+
+def _told(slot: Slot, state: RowState | None, redelivered: bool) -> Slot:
+    if state:
+        slot.starts, slot.probe = state.starts, state.probe
+        slot.job = dataclasses.replace(slot.job, scheduled_for=state.scheduled_for)
+    slot.suspect = redelivered or slot.starts > 0
+    return slot
 
 
 def _parse(entry: Entry) -> Slot | _Stranger:

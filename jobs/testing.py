@@ -1,11 +1,12 @@
 """What the tests of other apps use: what was enqueued, and running it here and now."""
 
+import dataclasses
 from collections.abc import Iterator
 
 from django.conf import settings
 from django.db import transaction
 
-from . import outbox
+from . import outbox, rows
 from .models import OutboxRow
 from .pool import Pool
 from .registry import Lane, kind_named, parse_entry
@@ -46,5 +47,8 @@ def _publish(number: int) -> Iterator[tuple[outbox.DueRow, str]]:
 
 def _run(row: outbox.DueRow, entry_id: str, pool: Pool) -> Outcome:
     fields = [(name.encode(), value.encode()) for name, value in row.fields().items()]
+    job = dataclasses.replace(
+        parse_entry(fields), scheduled_for=rows.row_states([row.id])[row.id].scheduled_for
+    )
     runner = Runner("test", pool, Letters(settings.REDIS_URL))
-    return runner.run(Slot(Entry(entry_id, fields), parse_entry(fields), kind_named(row.kind)))
+    return runner.run(Slot(Entry(entry_id, fields), job, kind_named(row.kind)))

@@ -3,6 +3,7 @@
 from .dead import DeadJob, RefusedEntry, ReplayBatch
 from .processes import Process
 from .queue import OutboxRow, ProcessedJob, QueueEpoch
+from .schedules import Result, ScheduleCursor, ScheduledRun, SchedulePause
 from .story import JobEvent, KindHold, What
 
 __all__ = [
@@ -15,5 +16,9 @@ __all__ = [
     "QueueEpoch",
     "RefusedEntry",
     "ReplayBatch",
+    "Result",
+    "ScheduleCursor",
+    "SchedulePause",
+    "ScheduledRun",
     "What",
 ]

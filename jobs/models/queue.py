@@ -100,6 +100,7 @@ class ProcessedJob(models.Model):
     trace = models.CharField(max_length=64)
     created_at = models.DateTimeField()
     due_at = models.DateTimeField()
+    scheduled_for = models.DateTimeField(null=True)
     processed_at = models.DateTimeField()
     attempts = models.PositiveIntegerField()
     worker = models.CharField(max_length=200)

@@ -14,6 +14,7 @@ class What(models.TextChoices):
     REPLAYED = "replayed"
     CORRECTED = "corrected"
     DISCARDED = "discarded"
+    RUN_BY_HAND = "run by hand"
 
 
 class JobEvent(models.Model):

@@ -22,16 +22,19 @@ THROW_AWAY = DATABASE_URL=postgres://stagedoor:x@127.0.0.1:1/stagedoor \
 PRODUCTION = DJANGO_SETTINGS_MODULE=stagedoor.settings.production $(THROW_AWAY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test screenshots chaos lint bench manage lock clean
+.PHONY: help setup run demo-faults test screenshots chaos lint bench manage lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 setup: $(STAMP) ## make .venv with the locked requirements, look for the system's libraries
 	@$(PY) -m stagedoor.system_libraries
 
 run: setup ## run the whole product; PORT=8000 and VAR_DIR=var choose where
 	@$(PY) -m stagedoor.run
+
+demo-faults: setup ## beside `make run`: play faults, and say what one sees
+	@$(PY) -m stagedoor.faults
 
 test: setup ## run the tests on private servers; ARGS="-k name" chooses
 	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL $(PY) -m pytest $(ARGS)

@@ -18,6 +18,8 @@ from .children import signal_group
 LONGEST_LINE = 65_536
 
 Say = Callable[[str, str], None]
+Note = Callable[[str, int | None], None]
+"""Told the number of a part's process when it starts, None when it has ended."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,8 +54,11 @@ class Pauses:
 class Supervisor:
     """Keeps parts running until it is told to stop; what they write goes to `say`, by line."""
 
-    def __init__(self, say: Say, pauses: Pauses | None = None) -> None:
+    def __init__(
+        self, say: Say, pauses: Pauses | None = None, note: Note = lambda name, pid: None
+    ) -> None:
         self.say = say
+        self.note = note
         self.pauses = pauses or Pauses()
         self.stopping = asyncio.Event()
         self._runs: dict[Part, asyncio.Task[int]] = {}
@@ -98,10 +103,12 @@ class Supervisor:
         finally:
             os.close(write)
         self._processes[part] = process
+        self.note(part.name, process.pid)
         if self.stopping.is_set():  # it was being born when the others were signalled
             self._ask_to_end(part)
         code = await process.wait()
         del self._processes[part]
+        self.note(part.name, None)
         # What a dead part leaves behind would hold its port, and its pipe, for ever.
         signal_group(process.pid, signal.SIGKILL)
         await asyncio.wait([pump], timeout=1)

@@ -1,11 +1,13 @@
 """Where a running copy lives: its port, its folder, the lock on it, its secrets and environment.
 
-Knows no Django. `VAR_DIR/env` holds the addresses and secrets for commands beside a running copy.
+Knows no Django. `VAR_DIR/env` holds the addresses and secrets for commands beside a running copy,
+`VAR_DIR/pids/` the number of the process of each part.
 """
 
 import fcntl
 import os
 import secrets
+import shutil
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -60,6 +62,36 @@ class Place:
             ) from None
         return file
 
+    def runs(self) -> bool:
+        """Whether a copy runs here now."""
+        try:
+            self.lock().close()
+        except Refused:
+            return True
+        except OSError:  # there is no such folder, or none of ours
+            return False
+        return False
+
+    def forget_processes(self) -> None:
+        """Whatever an earlier copy noted: its numbers may be other programs' by now."""
+        shutil.rmtree(self.folder / "pids", ignore_errors=True)
+        (self.folder / "pids").mkdir()
+
+    def note_process(self, name: str, pid: int | None) -> None:
+        """Keep the number of the process of the part `name`; None: it has ended."""
+        file = self.folder / "pids" / name
+        if pid is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(f"{pid}\n")
+
+    def process(self, name: str) -> int | None:
+        """The number of the process of the part `name`, None while it does not run."""
+        try:
+            return int((self.folder / "pids" / name).read_text())
+        except (OSError, ValueError):  # ValueError: it is being written this moment
+            return None
+
     def check_port(self) -> None:
         """Raise Refused when somebody else listens on the port."""
         with closing(socket.socket()) as probe:
@@ -96,6 +128,11 @@ class Place:
         fresh = self.folder / "env.new"
         write_secret(fresh, "".join(f"{name}={value}\n" for name, value in values.items()))
         os.replace(fresh, self.folder / "env")
+
+    def written_environment(self) -> dict[str, str]:
+        """What the running copy wrote down for others. Raises OSError where none has."""
+        lines = (self.folder / "env").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines)
 
 
 def given_addresses(environment: Mapping[str, str]) -> dict[str, str] | None:

@@ -37,7 +37,8 @@ class Run:
         self.asked_at = 0.0
         self.killed = False
         self.print = Printer(self.asked.set)
-        self.supervisor = Supervisor(self.print)
+        place.forget_processes()
+        self.supervisor = Supervisor(self.print, note=place.note_process)
 
     async def go(self) -> int:
         """Bring everything up, wait for a signal, take everything down; returns the exit code.

@@ -1,17 +1,7 @@
 #!/usr/bin/env python
-"""The door for operators: Django's management commands."""
+"""The command `stagedoor`, from a checkout."""
 
-import os
-import sys
-
-
-def main() -> None:
-    """Run one command; with production settings unless the environment says otherwise."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "stagedoor.settings.production")
-    from django.core.management import execute_from_command_line
-
-    execute_from_command_line(sys.argv)
-
+from stagedoor.__main__ import main
 
 if __name__ == "__main__":
     main()

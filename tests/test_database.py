@@ -1,11 +1,15 @@
 """Database connections: counted, kept by their thread, replaced when the server dropped them."""
 
 from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
 
 import pytest
-from django.db import close_old_connections, connection
+from django.db import OperationalError, close_old_connections, connection
+from django.db.utils import ConnectionHandler
 from prometheus_client import REGISTRY
 
+from stagedoor.embedded import free_port
 from stagedoor.settings.base import database
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,3 +69,26 @@ def test_what_the_address_says_of_tls_is_kept() -> None:
     options = database(address)["OPTIONS"]
     assert (options["sslmode"], options["sslrootcert"]) == ("verify-full", "/etc/ca.pem")
     assert "lock_timeout" in options["options"]
+
+
+def test_an_address_of_several_hosts_leads_to_the_one_that_takes_writes(settings: Any) -> None:
+    """The first is dead: as after a failover, without another setting or a restart."""
+    now = settings.DATABASES["default"]
+    hosts = f"{now['HOST']}:{free_port()},{now['HOST']}:{now['PORT']}"
+    login = f"{now['USER']}:{quote(now['PASSWORD'])}"
+    address = f"postgres://{login}@{hosts}/{now['NAME']}?target_session_attrs=read-write"
+    made = ConnectionHandler({"default": database(address)})["default"]
+    try:
+        with made.cursor() as cursor:
+            cursor.execute("SHOW lock_timeout")
+            assert cursor.fetchone() == ("2s",)
+            # What a standby says: it is passed by, and then there is no other.
+            cursor.execute(f"ALTER DATABASE {now['NAME']} SET default_transaction_read_only = on")
+        made.close()
+        with pytest.raises(OperationalError, match="session is read-only"):
+            made.ensure_connection()
+    finally:
+        made.close()
+        with connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = off")
+            cursor.execute(f"ALTER DATABASE {now['NAME']} RESET default_transaction_read_only")

@@ -1,6 +1,7 @@
 """What every environment shares. Values come from the environment through django-environ."""
 
 import logging
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,14 @@ from django.utils.csp import CSP
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from stagedoor import __version__
+
+from .credentials import with_credentials
+
 # Generic base classes such as `ModelAdmin[Event]`, for the type checker, need it at run time.
 django_stubs_ext.monkeypatch()
 env = environ.Env()
+env.ENVIRON = with_credentials(os.environ)
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
 
@@ -231,7 +237,7 @@ JOBS: dict[str, Any] = {
     "AUDIT_PAUSE": env.float("JOBS_AUDIT_PAUSE", default=1.0),
 }
 STOP_TIMEOUT = env.float("STOP_TIMEOUT", default=None)
-BUILD = env.str("BUILD", default="dev")
+BUILD = env.str("BUILD", default=__version__)
 FAILPOINTS = False
 
 # No line shows them, and each record would look them up.

@@ -1,21 +1,16 @@
-"""The only writer of announcements: an event is moved or cancelled (T11), its buyers are told.
-
-They are told by a job that goes through the orders batch by batch: the announcement's cursor is
-committed with each batch, and every batch is a job of its own.
-"""
+"""The only writer of announcements: an event is moved or cancelled (T11), its buyers are told."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, F, Max, Q, QuerySet, Sum
-from django.db.models.functions import Now
+from django.db.models import Count, Max, Q, QuerySet, Sum
 
 from jobs.correlation import request_id
 from jobs.outbox import put
 
+from . import batches
 from .models import (
     Announcement,
     AnnouncementKind,
@@ -169,34 +164,17 @@ def _enqueue_batch(announcement: Announcement, after: float) -> None:
 
 def lock_batch(announcement_id: int, cursor: int) -> Announcement | None:
     """Inside `effects()`: the announcement, locked; None where that batch is not its next one."""
-    waiting = Announcement.objects.filter(cursor=cursor, done_at=None)
-    locked = waiting.select_for_update(no_key=True, of=("self",)).select_related("event")
-    return locked.filter(pk=announcement_id).first()
+    return batches.lock(Announcement, announcement_id, cursor)
 
 
 def lock_orders(announcement: Announcement) -> list[Order]:
     """Inside `effects()`: the orders of its next batch, locked, by their ids."""
-    covered = _placed(announcement.event).filter(
-        pk__gt=announcement.cursor, pk__lte=announcement.last_order_id
-    )
     # All before any place is given back: whoever refunds one locks first its order, then places.
-    locked = covered.order_by("pk").select_for_update(no_key=True)
-    return list(locked[: settings.MAIL_BULK_BATCH])
+    locked = _placed(announcement.event).select_for_update(no_key=True)
+    return batches.next_of(announcement, locked)
 
 
 def advance(announcement: Announcement, orders: Sequence[Order]) -> None:
     """Inside `effects()`: these are told; the next batch is a job, or there is none."""
-    more = len(orders) == settings.MAIL_BULK_BATCH
-    announcement.cursor = orders[-1].pk if more else announcement.last_order_id
-    Announcement.objects.filter(pk=announcement.pk).update(
-        cursor=announcement.cursor,
-        told=F("told") + len(orders),
-        done_at=None if more else Now(),
-    )
-    if more:
-        _enqueue_batch(announcement, after=seconds_for(len(orders)))
-
-
-def seconds_for(emails: int) -> float:
-    """How long so many emails take at the provider's rate."""
-    return emails / float(settings.MAIL_BULK_RATE)
+    if batches.advance(announcement, orders):
+        _enqueue_batch(announcement, after=batches.seconds_for(len(orders)))

@@ -15,7 +15,7 @@ from django.urls import URLPattern, path, reverse
 
 from jobs.correlation import request_id
 
-from . import announcements
+from . import announcements, batches
 from .announcements import Deed
 from .event_forms import CancelForm, MoveForm
 from .models import Announcement, Event, EventStatus
@@ -115,7 +115,7 @@ class EventActions(admin.ModelAdmin[Event]):
             "form": form,
             "orders": reach.orders,
             "amounts": [in_words(total, code) for code, total in reach.totals.items()],
-            "minutes": round(announcements.seconds_for(reach.orders) / 60),
+            "minutes": round(batches.seconds_for(reach.orders) / 60),
             "cancelled": event.status == EventStatus.CANCELLED,
         }
         return render(request, f"admin/orders/event/{name}.html", context)

@@ -13,6 +13,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Left, Lower, Now
 from django.utils import timezone
 
+from .batches import Batched
 from .deadline import may_refund, refund_deadline
 from .money import valid_currency
 from .wallclock import WallClockField, valid_zone
@@ -342,12 +343,11 @@ class AnnouncementKind(models.TextChoices):
     CANCELLED = "cancelled", "cancelled"
 
 
-class Announcement(models.Model):
+class Announcement(Batched):
     """An event was moved or cancelled, and how far its buyers have been told.
 
-    It covers the orders of the event up to the id `last_order_id` that are placed when their turn
-    comes; those up to `cursor` have the job of their email, `told` of them, `total` at the time.
-    `number`: 1 for the event's first. `words` are for buyers, `reason` is for colleagues.
+    It covers the orders of the event that are placed when their turn comes. `number`: 1 for the
+    event's first. `words` are for buyers, `reason` is for colleagues.
     """
 
     event = models.ForeignKey(Event, models.PROTECT, related_name="announcements")
@@ -362,11 +362,6 @@ class Announcement(models.Model):
     old_doors_minutes = models.PositiveSmallIntegerField()
     starts_at = models.DateTimeField()
     doors_minutes = models.PositiveSmallIntegerField()
-    last_order_id = models.BigIntegerField()
-    cursor = models.BigIntegerField(default=0)
-    told = models.PositiveIntegerField(default=0)
-    total = models.PositiveIntegerField()
-    done_at = models.DateTimeField(null=True)
 
     class Meta:
         default_permissions = ()

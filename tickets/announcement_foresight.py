@@ -6,14 +6,13 @@ from jobs.prognosis import Effect, Prognosis
 from orders import announcements
 from orders.models import Announcement, Order, OrderStatus
 
-from . import foresight
+from . import batch_foresight, foresight
 from .deliveries import Message
 from .fan_out import concerns
 from .foresight import SAFE
 from .models import ANNOUNCED
 
 NO_SUCH = Prognosis(Effect.IMPOSSIBLE, "there is no such announcement")
-DONE = Prognosis(Effect.NOTHING, "already done: that batch is behind; nothing will happen")
 NOT_PLACED = Prognosis(Effect.NOTHING, "the order is not placed: nothing will happen")
 OVERTAKEN = Prognosis(
     Effect.NOTHING, "it has nothing to tell the buyer of this order any more: nothing will happen"
@@ -64,12 +63,4 @@ def of_rerenders(order_ids: Sequence[int]) -> list[Prognosis]:
 
 def of_batches(asked: Sequence[tuple[int, int]]) -> list[Prognosis]:
     """Of announcement ids and cursors: whether the batch after each is the next one."""
-    known = _announcements({number for number, _ in asked})
-
-    def one(number: int, cursor: int) -> Prognosis:
-        announcement = known.get(number)
-        if announcement is None:
-            return NO_SUCH
-        return SAFE if announcement.done_at is None and announcement.cursor == cursor else DONE
-
-    return [one(*pair) for pair in asked]
+    return batch_foresight.of_batches(_announcements(number for number, _ in asked), asked, NO_SUCH)

@@ -72,15 +72,8 @@ def announce_order(job: Job[AnnounceArgs]) -> None:
     announcement = _known(job.args.announcement_id)
     order = Order.objects.select_related("event").get(pk=job.args.order_id)
     newest = announcements.newest_number(announcement.event)
-    if not fan_out.concerns(announcement, order, newest):
-        with job.effects():
-            job.nothing_to_do()
-        return
-    message = message_of(order.pk, announcement)
-    delivery = emailing.sent(deliveries.begin(message, order, None, job.outbox_id))
-    with job.effects():
-        if not emailing.settled(job, delivery):
-            job.nothing_to_do()
+    wanted = fan_out.concerns(announcement, order, newest)
+    emailing.tell(job, message_of(order.pk, announcement), order, wanted=wanted)
 
 
 def _known(announcement_id: int) -> Announcement:

@@ -8,8 +8,8 @@ class TicketsConfig(AppConfig):
     verbose_name = "Tickets"
 
     def ready(self) -> None:
-        from .announcement_subjects import register_announcements
+        from .batch_subjects import register_batches
         from .subjects import register_orders
 
         register_orders()
-        register_announcements()
+        register_batches()

@@ -161,6 +161,17 @@ register(
         """,
     ),
     Rule(
+        "a reminder that is not done has the job of its next batch, in the outbox",
+        """
+        SELECT 'reminder ' || id FROM tickets_reminder AS reminder
+        WHERE done_at IS NULL AND NOT EXISTS (
+            SELECT FROM jobs_outbox
+            WHERE kind = 'remind_event' AND subject = 'reminder:' || reminder.id
+                AND args ->> 'cursor' = cursor::text
+        ) ORDER BY id
+        """,
+    ),
+    Rule(
         "an event whose cancellation is done has no placed order",
         """
         SELECT 'order ' || bought.id FROM orders_order AS bought

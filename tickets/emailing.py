@@ -3,9 +3,21 @@
 from django.conf import settings
 
 from jobs.job import Job
+from orders.models import Order
 
 from . import deliveries, sending, services
+from .deliveries import Message
 from .models import ACCEPTED, Delivery
+
+
+def tell[A](job: Job[A], message: Message, order: Order, *, wanted: bool = True) -> None:
+    """The email without a file, sent once; nothing to do where it is not `wanted` any more."""
+    delivery = None
+    if wanted:
+        delivery = sent(deliveries.begin(message, order, None, job.outbox_id))
+    with job.effects():
+        if delivery is None or not settled(job, delivery):
+            job.nothing_to_do()
 
 
 def sent(delivery: Delivery) -> Delivery:

@@ -7,6 +7,7 @@ from django.db.models import F
 from jobs.models import OutboxRow
 from jobs.outbox import enqueue, put
 from orders import announcements, refunds
+from orders.batches import seconds_for
 from orders.models import Announcement, Order, Refund
 from orders.services import raise_version
 
@@ -29,7 +30,7 @@ def tell_next(announcement: Announcement, outbox_id: int) -> None:
         _renew(orders)
     for place, order in enumerate(orders):
         args = {"order_id": order.pk, "announcement_id": announcement.pk}
-        put("announce_order", args, after=announcements.seconds_for(place))
+        put("announce_order", args, after=seconds_for(place))
     announcements.advance(announcement, orders)
     refunds.give_places_back(*taken)
 
@@ -44,7 +45,7 @@ def _take_back(announcement: Announcement, orders: Sequence[Order], outbox_id: i
         # The email that tells of the cancellation tells of the refund: there is no second one.
         refunds.note_follow_up(taken, outbox_id)
         args = {"order_id": order.pk, "number": taken.number}
-        put("pay_refund", args, after=announcements.seconds_for(place))
+        put("pay_refund", args, after=seconds_for(place))
         found.append(taken)
     return found
 
@@ -55,7 +56,7 @@ def _renew(orders: Sequence[Order]) -> None:
     delivered = _delivered(orders)
     for place, order in enumerate(orders):
         if order.pk in delivered:
-            put("rerender_tickets", {"order_id": order.pk}, after=announcements.seconds_for(place))
+            put("rerender_tickets", {"order_id": order.pk}, after=seconds_for(place))
         else:
             raise_version(order)
             enqueue("render_tickets", order_id=order.pk)

@@ -21,6 +21,7 @@ from . import (
     link_handlers,  # noqa: F401 (its kind registers itself)
     metrics,
     refund_foresight,
+    reminding,  # noqa: F401 (its kinds register themselves)
     rendering,
     sending,
     services,
@@ -211,8 +212,4 @@ def refund_order(job: Job[OrderArgs]) -> None:
 def email_refund(job: Job[RefundArgs]) -> None:
     """State: the buyer was told of that refund of the order, once."""
     known_refund(job.args)
-    order = _order(job.args.order_id)
-    delivery = emailing.sent(deliveries.begin(_refund(job.args), order, None, job.outbox_id))
-    with job.effects():
-        if not emailing.settled(job, delivery):
-            job.nothing_to_do()
+    emailing.tell(job, _refund(job.args), _order(job.args.order_id))

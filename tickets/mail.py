@@ -10,6 +10,7 @@ from email.utils import format_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from babel.dates import format_date
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
@@ -56,6 +57,7 @@ SUBJECTS = {
     MessageKind.REFUND: "Your order for {title} was refunded ({code})",
     MessageKind.MOVED: "{title} has a new time ({code})",
     MessageKind.CANCELLED: "{title} is cancelled ({code})",
+    MessageKind.REMINDER: "{title} is on {day} ({code})",
 }
 WITH_DATE = (MessageKind.TICKETS, MessageKind.MOVED)
 """The emails that put the event into the buyer's calendar."""
@@ -83,11 +85,17 @@ def compose(order: Order, kind: MessageKind, file: TicketFile | None, generation
     }
     subject = PART_REFUNDED if kind == MessageKind.REFUND and left else SUBJECTS[kind]
     return Words(
-        subject=header(subject.format(title=order.event.title, code=order.code)),
+        subject=header(_filled_in(subject, order)),
         text=render_to_string(f"emails/{kind}.txt", context),
         html=render_to_string(f"emails/{kind}.html", context),
         calendar=_calendar(order) if kind in WITH_DATE else "",
     )
+
+
+def _filled_in(subject: str, order: Order) -> str:
+    # A date, not "tomorrow": it may be sent late, or read later.
+    day = format_date(order.event.starts, "EEEE, d MMMM", locale="en")
+    return subject.format(title=order.event.title, code=order.code, day=day)
 
 
 def _about(order: Order, kind: MessageKind, generation: int) -> list[Admission]:

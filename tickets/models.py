@@ -7,6 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Lower, Now
 
+from orders.batches import Batched
 from orders.models import AnnouncementKind, Event, Order, TicketType
 
 
@@ -75,6 +76,7 @@ class MessageKind(models.TextChoices):
     REFUND = "refund", "refund"
     MOVED = "moved", "moved"
     CANCELLED = "cancelled", "cancelled"
+    REMINDER = "reminder", "reminder"
 
 
 ANNOUNCED = {
@@ -185,6 +187,33 @@ class Delivery(Email):
     def links(self) -> dict[str, Order]:
         """Its order's own."""
         return {LINK: self.order}
+
+
+class Reminder(Batched):
+    """The buyers of an event are reminded of it on the day before `day`, its date where it is.
+
+    Once for each date that the event is moved to. It covers the orders that were placed before
+    `due_at`. `number`: 1 for the event's first. `skipped`: why the others are told nothing.
+    """
+
+    event = models.ForeignKey(Event, models.PROTECT, related_name="reminders")
+    number = models.PositiveSmallIntegerField()
+    day = models.DateField()
+    due_at = models.DateTimeField()
+    skipped = models.CharField(max_length=200, blank=True, default="")
+    outbox_id = models.BigIntegerField()
+    begun_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()
+        ordering = ("event_id", "number")
+        constraints = [
+            models.UniqueConstraint("event", "number", name="reminder_number"),
+            models.UniqueConstraint("event", "day", name="reminder_day"),
+        ]
+
+    def __str__(self) -> str:
+        return f"reminder {self.number} of {self.event}"
 
 
 class Answer(models.TextChoices):

@@ -22,6 +22,7 @@ GOOD = (State.DONE,)
 ANNOUNCED_NAMES: dict[str, str] = {
     MessageKind.MOVED: "email that the event moved",
     MessageKind.CANCELLED: "email that the event is cancelled",
+    MessageKind.REMINDER: "reminder of the event",
 }
 REFUNDED = "refunded "
 """How the staff log begins to tell a refund, whose row tells it too."""

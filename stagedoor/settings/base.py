@@ -193,6 +193,11 @@ MAIL_BULK_BATCH = env.int("MAIL_BULK_BATCH", default=100)
 if MAIL_BULK_RATE <= 0 or MAIL_BULK_BATCH < 1:
     raise ImproperlyConfigured("MAIL_BULK_RATE and MAIL_BULK_BATCH must be above 0.")
 
+# When buyers are reminded of their event: the hour, on the day before, where the event is.
+REMINDER_HOUR = env.int("REMINDER_HOUR", default=10)
+if not 0 <= REMINDER_HOUR <= 23:
+    raise ImproperlyConfigured("REMINDER_HOUR must be from 0 to 23.")
+
 # Who pays refunds back; see orders.payments.
 PAYMENTS = env.str("PAYMENTS", default="orders.payments.Recorded")
 

@@ -1,15 +1,29 @@
 """Fixtures for what is emailed: an order whose email is due, a mail server that answers as told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import pytest
+from django.test import override_settings
 
 from jobs.testing import drain
 from orders.services import PlacedOrder
 from stagedoor.mailbox import Mailbox
 from tests.conftest import MailFolder
 from tests.people import buy, new_type
+from tickets import rendering
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files that cost no time and show their words; batches of three, all due at once."""
+
+    def render(html: str) -> rendering.Rendered:
+        return rendering.Rendered(pdf=b"%PDF " + html.encode(), missing=())
+
+    monkeypatch.setattr(rendering, "render_pdf", render)
+    with override_settings(MAIL_BULK_RATE=1e9, MAIL_BULK_BATCH=3):
+        yield
 
 
 @pytest.fixture

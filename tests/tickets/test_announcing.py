@@ -3,7 +3,6 @@
 import email
 import email.policy
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -28,23 +27,11 @@ from orders.wallclock import instant
 from tests.books import books_are_in_order
 from tests.conftest import Arm, MailFolder
 from tests.people import buy, new_event, new_type
-from tickets import announcement_foresight, rendering, services
+from tickets import announcement_foresight, services
 from tickets.models import Delivery, Ticket, TicketFile
 from tickets.services import Actor
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Files that cost no time and show the start; a rate at which all is due at once."""
-
-    def render(html: str) -> rendering.Rendered:
-        return rendering.Rendered(pdf=b"%PDF " + html.encode(), missing=())
-
-    monkeypatch.setattr(rendering, "render_pdf", render)
-    with override_settings(MAIL_BULK_RATE=1e9, MAIL_BULK_BATCH=3):
-        yield
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("at_once")]
 
 
 def moved_to(event: Event, days: int = 7, doors: int = 30) -> When:

@@ -1,4 +1,4 @@
-"""How far the buyers of an event were told that it was moved or cancelled."""
+"""How far the buyers of an event were told that it was moved or cancelled, and reminded of it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +7,7 @@ from django import template
 from django.db.models import Count
 
 from orders.models import Announcement, Event
-from tickets.models import ACCEPTED, ANNOUNCED, Delivery
+from tickets.models import ACCEPTED, ANNOUNCED, Delivery, MessageKind, Reminder
 
 register = template.Library()
 
@@ -42,14 +42,12 @@ class Told:
 def announcements(event: Event) -> dict[str, object]:
     """What was announced, the newest first."""
     found = list(event.announcements.order_by("-number"))
-    sent = _sent(event) if found else {}
+    sent = _sent(event, *ANNOUNCED.values()) if found else {}
     return {"event": event, "announcements": [_told(one, sent.get(one.number, 0)) for one in found]}
 
 
-def _sent(event: Event) -> dict[int, int]:
-    accepted = Delivery.objects.filter(
-        order__event=event, kind__in=ANNOUNCED.values(), state__in=ACCEPTED
-    )
+def _sent(event: Event, *kinds: MessageKind) -> dict[int, int]:
+    accepted = Delivery.objects.filter(order__event=event, kind__in=kinds, state__in=ACCEPTED)
     return dict(accepted.values_list("generation").annotate(Count("pk")))
 
 
@@ -66,3 +64,19 @@ def _told(one: Announcement, sent: int) -> Told:
         sent=sent,
         going=one.done_at is None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Reminded:
+    """One reminder, and how many of its emails were accepted."""
+
+    row: Reminder
+    sent: int
+
+
+@register.inclusion_tag("tickets/reminders.html")
+def reminders(event: Event) -> dict[str, object]:
+    """What buyers were reminded of, the newest first."""
+    found = list(event.reminders.order_by("-number"))
+    sent = _sent(event, MessageKind.REMINDER) if found else {}
+    return {"event": event, "reminders": [Reminded(one, sent.get(one.number, 0)) for one in found]}

@@ -39,13 +39,14 @@ def _ranges(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
         "BLOCK", "HUNG_AFTER", "LEASE", "LEASE_RENEWAL", "RECLAIM", "NAME_TTL", "NAME_WAIT",
         "HEARTBEAT", "BACKOFF_MIN", "LAG_LIMIT", "UNKNOWN_DELAY", "RELAY_POLL",
         "RECONCILE", "RECONCILE_AFTER", "HOLD_MIN", "REPLAYS_PER_SECOND",
-        "BULK_LATE",
+        "BULK_LATE", "SAMPLES_KEPT",
     )  # fmt: skip
     for name in positive:
         if jobs[name] <= 0:
             yield _error("E001", name, f"is {jobs[name]:g}, not positive", "a number of seconds")
-    if jobs["GRACE"] < 0:
-        yield _error("E001", "GRACE", f"is {jobs['GRACE']:g}, less than 0", "0 or more seconds")
+    for name in ("GRACE", "OUTLOOK"):
+        if jobs[name] < 0:
+            yield _error("E001", name, f"is {jobs[name]:g}, less than 0", "0 or more seconds")
     for name in ("MAXLEN", "MARK", "DEAD_MAXLEN", "RELAY_BATCH", "RENDERS_PER_PROCESS", "BULK_OUT"):
         if jobs[name] < 1:
             yield _error("E005", name, f"is {jobs[name]}", "1 or more")

@@ -9,17 +9,18 @@ from django.db import connection
 from .models import Process
 
 
-def say_alive(role: str, name: str, status: str) -> None:
+def say_alive(role: str, name: str, status: str, slots: int = 0, busy: int = 0) -> None:
     """Write down that process `name` of `role` (worker, relay) lives, and what it does."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            INSERT INTO jobs_process (role, name, host, build, status, seen_at)
-            VALUES (%s, %s, %s, %s, %s, statement_timestamp())
+            INSERT INTO jobs_process (role, name, host, build, status, slots, busy, seen_at)
+            VALUES (%s, %s, %s, %s, %s, %s, %s, statement_timestamp())
             ON CONFLICT (role, name) DO UPDATE SET host = excluded.host,
-                build = excluded.build, status = excluded.status, seen_at = excluded.seen_at
+                build = excluded.build, status = excluded.status, slots = excluded.slots,
+                busy = excluded.busy, seen_at = excluded.seen_at
             """,
-            [role, name, socket.gethostname(), settings.BUILD, status],
+            [role, name, socket.gethostname(), settings.BUILD, status, slots, busy],
         )
 
 

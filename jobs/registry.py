@@ -34,6 +34,7 @@ class Kind[A]:
     `subject`: what its jobs are about, a template over their arguments. `foresee`: what replays
     of jobs with these arguments would do. `consent`: called, once for all of them, in the
     transaction of a replay that may do something twice and that a person asked for all the same.
+    `then`: the kind of which each of its jobs enqueues one; predictions count it in.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Kind[A]:
     lane: Lane = Lane.TICKETS
     foresee: Foresee[A] | None = None
     consent: Consent[A] | None = None
+    then: str = ""
 
     def subject_of(self, args: Mapping[str, object]) -> str:
         """What a job with these arguments is about, e.g. `order:4471`."""
@@ -71,6 +73,7 @@ def handler[A](
     lane: Lane = Lane.TICKETS,
     foresee: Foresee[A] | None = None,
     consent: Consent[A] | None = None,
+    then: str = "",
 ) -> Callable[[Callable[[Job[A]], None]], Callable[[Job[A]], None]]:
     """Register the decorated function as the handler of the kind `name`; see `Kind`.
 
@@ -88,7 +91,7 @@ def handler[A](
         _refuse_other_names(subject, args_type)
         _kinds[name] = Kind(
             name=name, args_type=args_type, policy=policy or Policy(), handle=function,
-            subject=subject, lane=lane, foresee=foresee, consent=consent,
+            subject=subject, lane=lane, foresee=foresee, consent=consent, then=then,
         )  # fmt: skip
         return function
 

@@ -40,12 +40,14 @@ async def renew_leases(
             logger.debug("leases not renewed: %s", error_line(error))
 
 
-async def say_alive(threads: Threads, consumer: str, status: Callable[[], str]) -> None:
+async def say_alive(
+    threads: Threads, consumer: str, status: Callable[[], tuple[str, int, int]]
+) -> None:
     """Write down every HEARTBEAT seconds that this worker lives, for ever. Raises a refusal."""
     answered = True
     while True:
         try:
-            await threads.look_up(processes.say_alive, "worker", consumer, status())
+            await threads.look_up(processes.say_alive, "worker", consumer, *status())
             answered = True
         except Exception as error:
             if is_refusal(error):

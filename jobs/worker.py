@@ -130,7 +130,7 @@ class Worker:
         yield self._name.hold()
         yield self._acknowledger.run()
         yield self._reading.serve_interrupts()
-        yield say_alive(self._threads, self._stream.consumer, self._status)
+        yield say_alive(self._threads, self._stream.consumer, self._doing)
         yield renew_leases(self._stream, self._renewable, self._lose)
         yield watch(self._held, self._changed.set, lambda: self.stop(Exit.STUCK))
         if self._drains:
@@ -175,6 +175,11 @@ class Worker:
         # Called by the loops alone: a timer or a thread would feed the watchdog of a frozen worker.
         if self._notifier.due and not self._held.stuck():
             self._notifier.turned(self._status())
+
+    def _doing(self) -> tuple[str, int, int]:
+        # Slots that take nothing new are no help to what waits.
+        slots = 0 if self._paused else self._slots
+        return self._status(), slots, len(self._held)
 
     async def _stop_when_nothing_is_due(self) -> None:
         while True:

@@ -77,7 +77,10 @@ def _foresee_renders(args: Sequence[OrderArgs]) -> list[Prognosis]:
     return foresight.of_renders([one.order_id for one in args])
 
 
-@handler("render_tickets", policy=RENDER, subject="order:{order_id}", foresee=_foresee_renders)
+@handler(
+    "render_tickets", policy=RENDER, subject="order:{order_id}", foresee=_foresee_renders,
+    then="email_tickets",
+)  # fmt: skip
 def render_tickets(job: Job[OrderArgs]) -> None:
     """State: a placed order has its tickets, their file, and the job of its email."""
     order = _order(job.args.order_id)

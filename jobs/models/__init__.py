@@ -3,6 +3,7 @@
 from .dead import DeadJob, RefusedEntry, ReplayBatch
 from .processes import Process
 from .queue import OutboxRow, ProcessedJob, QueueEpoch
+from .samples import Sample
 from .schedules import Result, ScheduleCursor, ScheduledRun, SchedulePause
 from .story import JobEvent, KindHold, What
 
@@ -17,6 +18,7 @@ __all__ = [
     "RefusedEntry",
     "ReplayBatch",
     "Result",
+    "Sample",
     "ScheduleCursor",
     "SchedulePause",
     "ScheduledRun",

@@ -13,7 +13,10 @@ class ProcessQuerySet(models.QuerySet["Process"]):
 
 
 class Process(models.Model):
-    """A worker or relay, as it last described itself (every 10 s)."""
+    """A worker or relay, as it last described itself (every 10 s).
+
+    `slots`: jobs at once, of a worker that reads; `busy`: how many of its slots run one.
+    """
 
     role = models.CharField(max_length=20)
     name = models.CharField(max_length=200)
@@ -21,6 +24,8 @@ class Process(models.Model):
     build = models.CharField(max_length=100)
     seen_at = models.DateTimeField()
     status = models.CharField(max_length=200)
+    slots = models.PositiveSmallIntegerField(db_default=0)
+    busy = models.PositiveSmallIntegerField(db_default=0)
 
     objects = ProcessQuerySet.as_manager()
 

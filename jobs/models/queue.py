@@ -109,7 +109,10 @@ class ProcessedJob(models.Model):
 
     class Meta:
         db_table = "jobs_processed"
-        indexes = [models.Index("subject", name="jobs_processed_subject")]
+        indexes = [
+            models.Index("subject", name="jobs_processed_subject"),
+            models.Index("processed_at", name="jobs_processed_at"),
+        ]
 
     def __str__(self) -> str:
         return f"processed row {self.outbox_id}: {self.kind}"

@@ -4,10 +4,10 @@ A server that does not answer is a reason of its own, and its part is missing: n
 not seen is shown as zero or as nothing.
 """
 
-from .books import Books, HoldSeen, KindRows, ProcessSeen, holds_seen
+from .books import Books, HoldSeen, KindRows, ProcessSeen, holds_seen, read_books
 from .holds import clock, hold_line, one_line
 from .in_flight import InFlight, in_flight
-from .queue import Status, StreamPart, look
+from .queue import Status, StreamPart, look, stream_part
 from .screen import pending_screen, status_screen
 
 __all__ = [
@@ -25,5 +25,7 @@ __all__ = [
     "look",
     "one_line",
     "pending_screen",
+    "read_books",
     "status_screen",
+    "stream_part",
 ]

@@ -39,7 +39,7 @@ SELECT kind, until, reason, by, until <= statement_timestamp(), level + 1 FROM j
 WHERE until > statement_timestamp() OR by = %s ORDER BY kind
 """
 PROCESSES = """
-SELECT role, name, host, build, status,
+SELECT role, name, host, build, status, slots, busy,
     extract(epoch FROM statement_timestamp() - seen_at)::float8
 FROM jobs_process WHERE seen_at > statement_timestamp() - make_interval(secs => %s)
 ORDER BY role, name
@@ -84,13 +84,15 @@ class HoldSeen:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSeen:
-    """A worker or relay that was seen within three heartbeats, `seen` seconds ago."""
+    """A process that was seen within three heartbeats, `seen` seconds ago."""
 
     role: str
     name: str
     host: str
     build: str
     status: str
+    slots: int
+    busy: int
     seen: float
 
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from jobs.errors import error_line
-from jobs.stream import PendingEntry, StreamSeen, StreamView
+from jobs.stream import PendingEntry, StreamView
 
 from .books import Books, alive_within, read_books
 from .holds import one_line
 
 LATE_AFTER = 240.0
 """Seconds from the time that a job was due until somebody has to look."""
+PATIENCE = 5.0
+"""Seconds that an operator waits for an answer."""
 OVERDUE_MARGIN = 5.0
 """Seconds beyond lease and reclaim within which a pending entry has moved on (design P6)."""
 
@@ -54,7 +56,7 @@ class Status:
         return int(bool(self.problems))
 
 
-def look(url: str) -> Status:
+def look(url: str, timeout: float = PATIENCE) -> Status:
     """The queue in the database and on the stream's server `url`. Raises nothing."""
     problems: list[str] = []
     books = stream = None
@@ -62,7 +64,7 @@ def look(url: str) -> Status:
         books = read_books()
         problems += _of_books(books)
     with _or_problem("Redis", problems):
-        stream = _stream_part(_seen(url))
+        stream = stream_part(url, timeout)
         problems += _of_stream(stream)
     return Status(problems, books, stream)
 
@@ -76,12 +78,13 @@ def _or_problem(server: str, problems: list[str]) -> Iterator[None]:
         problems.append(f"{server} does not answer as it should: {error_line(error)}")
 
 
-def _seen(url: str) -> StreamSeen:
-    with contextlib.closing(StreamView(url)) as view:
-        return view.look()
+def stream_part(url: str, timeout: float = PATIENCE) -> StreamPart:
+    """The part of the stream's server `url`, which has `timeout` seconds for each answer.
 
-
-def _stream_part(seen: StreamSeen) -> StreamPart:
+    Raises StreamAway or StreamRefused.
+    """
+    with contextlib.closing(StreamView(url, timeout)) as view:
+        seen = view.look()
     return StreamPart(
         length=seen.length,
         letters=seen.letters,

@@ -53,8 +53,8 @@ class StreamSeen:
 class StreamView:
     """Raises StreamAway where the server does not answer, StreamRefused where it refuses."""
 
-    def __init__(self, url: str) -> None:
-        self._redis = client(url, AUDIT_TIMEOUT)
+    def __init__(self, url: str, timeout: float = AUDIT_TIMEOUT) -> None:
+        self._redis = client(url, timeout)
         self._stream = settings.JOBS["STREAM"]
         self._group = settings.JOBS["GROUP"]
 

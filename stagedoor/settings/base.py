@@ -240,6 +240,8 @@ JOBS: dict[str, Any] = {
     "WARM_UP": ["tickets.pdf.warm_up"],
     "AUDIT_AFTER": env.float("JOBS_AUDIT_AFTER", default=180.0),
     "AUDIT_PAUSE": env.float("JOBS_AUDIT_PAUSE", default=1.0),
+    "OUTLOOK": env.float("JOBS_OUTLOOK", default=5.0),
+    "SAMPLES_KEPT": env.float("JOBS_SAMPLES_KEPT", default=7 * 86_400.0),
 }
 STOP_TIMEOUT = env.float("STOP_TIMEOUT", default=None)
 BUILD = env.str("BUILD", default=__version__)

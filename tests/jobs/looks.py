@@ -1,6 +1,7 @@
 """What tests of `manage.py jobs` do: call it, put rows and entries where they are to be seen."""
 
 import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ import redis as redis_client
 from django.core.management import call_command
 from django.db import connection, transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
-from jobs.models import OutboxRow
+from jobs.models import OutboxRow, ProcessedJob
 from jobs.outbox import enqueue
 
 CLOSED = "redis://127.0.0.1:1/0"
@@ -25,6 +27,18 @@ def run(*words: str) -> tuple[int, str, str]:
         call_command("jobs", *words, stdout=printed, stderr=complaints)
     assert isinstance(ended.value.code, int)
     return ended.value.code, printed.getvalue(), complaints.getvalue()
+
+
+def done(kind: str, count: int = 1, *, seconds: float = 1.0, ago: float = 0.0) -> None:
+    """So many jobs that took so long and were done so long ago; newer than all before."""
+    at, first = timezone.now() - timedelta(seconds=ago), ProcessedJob.objects.count() + 1
+    ProcessedJob.objects.bulk_create(
+        ProcessedJob(
+            outbox_id=first + number, kind=kind, args={}, created_at=at, due_at=at,
+            processed_at=at, attempts=0, duration_ms=int(seconds * 1000), result="done",
+        )
+        for number in range(count)
+    )  # fmt: skip
 
 
 def put(count: int = 1, kind: str = "drill_row") -> list[int]:

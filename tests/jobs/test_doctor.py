@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import redis as redis_client
 from django.core.management import call_command
-from django.utils import timezone
 
 from jobs.doctor import Level, clocks, database, stream_server
-from jobs.models import ProcessedJob
 from jobs.status import in_flight, look
 from stagedoor.embedded import ServerFailed
 from tests import servers
 from tests.processes import Process
+
+from .looks import done
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -204,18 +204,6 @@ def test_a_postgresql_from_15_on_will_do(number: int, level: Level) -> None:
     assert finding.what.startswith(f"PostgreSQL {number // 10_000}.{number % 10_000}")
 
 
-def processed(kind: str, count: int, milliseconds: int) -> None:
-    """So many jobs that were done, newer than all before."""
-    now, first = timezone.now(), ProcessedJob.objects.count() + 1
-    ProcessedJob.objects.bulk_create(
-        ProcessedJob(
-            outbox_id=first + number, kind=kind, args={}, created_at=now, due_at=now,
-            processed_at=now, attempts=0, duration_ms=milliseconds, result="done",
-        )
-        for number in range(count)
-    )  # fmt: skip
-
-
 def lease_finding() -> str:
     [found] = [line for line in run()[1].splitlines() if "a lease of" in line]
     return found
@@ -224,12 +212,12 @@ def lease_finding() -> str:
 def test_a_lease_below_5_times_the_slowest_renders_is_a_warning(
     server: redis_client.Redis,
 ) -> None:
-    processed("email_tickets", 100, 90)
-    processed("render_tickets", 100, 12_000)
+    done("email_tickets", 100, seconds=0.09)
+    done("render_tickets", 100, seconds=12)
     assert lease_finding() == (
         "ok         a lease of 60 s, and 95 % of render_tickets, the slowest kind, take 12 s"
     )
-    processed("render_tickets", 20, 12_100)
+    done("render_tickets", 20, seconds=12.1)
     assert lease_finding().startswith("warning    a lease of 60 s, and 95 % of render_tickets")
     code, text = run()
     assert code == 0
@@ -238,11 +226,11 @@ def test_a_lease_below_5_times_the_slowest_renders_is_a_warning(
 
 
 def test_only_the_newest_thousand_of_a_kind_count(server: redis_client.Redis) -> None:
-    processed("render_tickets", 1000, 30_000)
-    processed("render_tickets", 900, 1_000)
-    processed("email_tickets", 1500, 100)
+    done("render_tickets", 1000, seconds=30)
+    done("render_tickets", 900, seconds=1)
+    done("email_tickets", 1500, seconds=0.1)
     assert lease_finding().startswith("warning")
-    processed("render_tickets", 100, 1_000)
+    done("render_tickets", 100, seconds=1)
     assert lease_finding().endswith("render_tickets, the slowest kind, take 1 s")
 
 

@@ -1,0 +1,86 @@
+"""When what waits now will be done, from one look at the queue. Pure."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from .capacity import Cost, Fleet
+
+UNKNOWN = Cost(1.0)
+"""Of a kind of which no job was done yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """Jobs of one kind that came due at about the same time; `due`: of the first."""
+
+    due: datetime
+    kind: str
+    number: int
+    bulk: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What is due at `at`, what a job of each kind costs, and who works.
+
+    `then`: the kind that each job of a kind enqueues. `held_until`: the last end of a hold behind
+    which jobs wait, None where none does; they are not in `queued`.
+    """
+
+    at: datetime
+    queued: Sequence[Queued]
+    costs: Mapping[str, Cost]
+    fleet: Fleet
+    then: Mapping[str, str] = field(default_factory=dict)
+    held_until: datetime | None = None
+
+    @property
+    def depth(self) -> int:
+        """Jobs that are due and not held."""
+        return sum(one.number for one in self.queued)
+
+    def drain_seconds(self) -> float:
+        """Until all that is due is done, and what it enqueues; infinite where nobody works."""
+        return sum(
+            self.fleet.seconds(self._cost(kind), one.number)
+            for one in self.queued
+            for kind in self._chain(one.kind)
+        )
+
+    def drained_at(self) -> datetime | None:
+        """When all of it is done, and no hold keeps any of it; None: never, as things are."""
+        return self._latest(_later(self.at, self.drain_seconds()))
+
+    def seconds_until_done(self, kind: str, due: datetime) -> float:
+        """Until a job of `kind` that came due then is done; infinite where nobody works.
+
+        What is behind tickets (`bulk`) keeps no ticket waiting.
+        """
+        before = (one for one in self.queued if not one.bulk and one.due < due)
+        ahead = sum(self.fleet.seconds(self._cost(one.kind), one.number) for one in before)
+        return ahead + self._cost(kind).slot if self.fleet.slots else math.inf
+
+    def _latest(self, drained: datetime | None) -> datetime | None:
+        if drained is None or self.held_until is None:
+            return drained
+        return max(drained, self.held_until)
+
+    def _cost(self, kind: str) -> Cost:
+        return self.costs.get(kind, UNKNOWN)
+
+    def _chain(self, kind: str) -> Iterator[str]:
+        seen: set[str] = set()
+        while kind and kind not in seen:
+            seen.add(kind)
+            yield kind
+            kind = self.then.get(kind, "")
+
+
+def _later(moment: datetime, seconds: float) -> datetime | None:
+    return moment + timedelta(seconds=seconds) if seconds < TOO_LONG else None
+
+
+TOO_LONG = 365 * 86_400.0
+"""Seconds: beyond it a time is no prediction, and soon no date either."""

@@ -1,6 +1,9 @@
 """gunicorn's settings: the web part, on the loopback address behind a proxy."""
 
+import contextlib
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +33,28 @@ logconfig_dict = {
 # Its default path is one per user: two copies would take it from each other.
 control_socket_disable = True
 
+# The processes add their series up in files, here and not on a disk: each request writes to them.
+# Before the application is loaded: it decides by this variable how it counts.
+if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp("", "stagedoor-", worker_tmp_dir)
+metrics = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+
+
+def on_starting(server: Any) -> None:
+    """Begin to count at 0: what an earlier master left would be added to it for ever."""
+    metrics.mkdir(exist_ok=True)
+    for left in metrics.glob("*.db"):
+        left.unlink(missing_ok=True)
+
 
 def child_exit(server: Any, worker: Any) -> None:
-    """Take back the live gauges of a worker that ended."""
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        from prometheus_client import multiprocess
+    """Take back the live gauges of a worker that ended; its counts stay."""
+    from prometheus_client import multiprocess
 
-        multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+    multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+
+
+def on_exit(server: Any) -> None:
+    """Leave nothing in the memory of the machine."""
+    with contextlib.suppress(OSError):
+        shutil.rmtree(metrics)

@@ -17,7 +17,7 @@ class JobsConfig(AppConfig):
     verbose_name = "Jobs"
 
     def ready(self) -> None:
-        autodiscover_modules("handlers")
+        autodiscover_modules("handlers", "gauges")
         if settings.FAILPOINTS and "FAILPOINT" in os.environ:
             _arm_from_environment(os.environ["FAILPOINT"], Path(os.environ["FAILPOINT_MARK"]))
 

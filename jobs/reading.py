@@ -92,6 +92,7 @@ class Reading:
         finally:
             self._blocked = False
         self._hung = 0
+        metrics.ENTRIES_DELIVERED.inc(len(entries))
         return entries
 
     async def _count_hung(self) -> None:

@@ -6,7 +6,6 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
 
 import psycopg
 from django.conf import settings
@@ -15,9 +14,9 @@ from django.db import connection
 from . import dead_letters, holds, metrics, outage, outbox, processes
 from .backoff import Backoff
 from .errors import error_line
-from .holds import Hold
 from .notify import Notifier
 from .publishing import reconcile, step
+from .pulse import Pulse
 from .stream import Letters, RelayStream, StreamRefused
 
 logger = logging.getLogger(__name__)
@@ -85,6 +84,8 @@ class Relay:
         self._reconcile_at = time.monotonic() + settings.JOBS["RECONCILE"]
         self._pressure = Pressure()
         self._group_sure = False
+        self.pulse = Pulse(max(settings.JOBS["RELAY_POLL"], settings.JOBS["BACKOFF_MAX"]))
+        """Of its loop, which waits for so long at most where all is well."""
 
     def stop(self) -> None:
         """Make `run()` return after its present step; may be called from a signal handler."""
@@ -97,6 +98,7 @@ class Relay:
             processes.forget_lost()
         while not self._stopping.is_set():
             # By the loop itself, also while it backs off: not by a timer.
+            self.pulse.beat()
             if self._notifier.due:
                 self._notifier.turned(self._status)
             try:
@@ -148,7 +150,6 @@ class Relay:
         now = time.monotonic()
         if now >= self._say_alive_at:
             processes.say_alive("relay", self._name, "relaying")
-            _show(holds.in_force())
             self._say_alive_at = now + settings.JOBS["HEARTBEAT"]
 
     def _listen(self) -> None:
@@ -184,9 +185,3 @@ class Relay:
             with contextlib.suppress(psycopg.Error):
                 self._listener.close()
         self._listener = None
-
-
-def _show(held: Sequence[Hold]) -> None:
-    metrics.KIND_HELD.clear()
-    for hold in held:
-        metrics.KIND_HELD.labels(hold.kind).set(0.5 if hold.probing else 1)

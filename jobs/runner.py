@@ -41,7 +41,7 @@ class Outcome(enum.Enum):
     ALREADY_PROCESSED = "duplicate"
     RETRY = "retry"
     LATER = "later"
-    BURIED = "buried"
+    BURIED = "dead"
     CONCLUDED = "concluded elsewhere"
     CRASHED = "crashed"
     UNDECIDED = "undecided"

@@ -2,15 +2,15 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 
 from django.conf import settings
 
-from . import metrics, processes
+from . import processes
 from .errors import error_line
 from .failpoint import failpoint
 from .held import Held
+from .pulse import TICK, Pulse
 from .stream import Leases, StreamAway, WorkerStream
 from .threads import Threads
 from .waiting import is_refusal
@@ -18,8 +18,6 @@ from .waiting import is_refusal
 logger = logging.getLogger(__name__)
 RENEW_AGAIN = 0.5
 """Seconds after which leases that could not be renewed are tried again."""
-TICK = 0.5
-"""Seconds between two looks at the loop and at the slots."""
 
 
 async def renew_leases(
@@ -58,17 +56,18 @@ async def say_alive(
         await asyncio.sleep(settings.JOBS["HEARTBEAT"])
 
 
-async def watch(held: Held, nudge: Callable[[], None], on_stuck: Callable[[], None]) -> None:
-    """Measure how late the loop turns, and call `on_stuck` once a job is; for ever.
+async def watch(
+    held: Held, pulse: Pulse, nudge: Callable[[], None], on_stuck: Callable[[], None]
+) -> None:
+    """Keep the loop's pulse, and call `on_stuck` once a job is; for ever.
 
     `nudge` lets a loop turn that waits for a slot: the service manager hears of each turn.
     """
+    pulse.beat()
     while True:
-        before = time.monotonic()
         await asyncio.sleep(TICK)
         nudge()
-        lag = max(0.0, time.monotonic() - before - TICK)
-        metrics.LOOP_LAG.set(lag)
+        lag = pulse.beat()
         if lag > settings.JOBS["LAG_LIMIT"]:
             logger.error("the loop was %.1f s late: starved, or the process was stopped", lag)
             held.forgive(lag)

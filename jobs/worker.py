@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from . import outage, outbox, processes
+from . import metrics, outage, outbox, processes
 from .acknowledger import Acknowledger
 from .consumer_name import ConsumerName
 from .errors import error_line
@@ -19,6 +19,7 @@ from .failpoint import failpoint
 from .held import Held
 from .intake import Intake
 from .notify import Notifier
+from .pulse import TICK, Pulse
 from .reading import Reading, ReadsHang
 from .runner import Outcome, Runner
 from .slot import Slot
@@ -50,7 +51,8 @@ class Worker:
 
     def __init__(
         self, stream: WorkerStream, runner: Runner, sorter: Sorter,
-        *, slots: int, grace: float, drain: bool = False, notifier: Notifier | None = None,
+        *, slots: int, grace: float, drain: bool = False,
+        notifier: Notifier | None = None, pulse: Pulse | None = None,
     ) -> None:  # fmt: skip
         self._stream = stream
         self._runner = runner
@@ -63,6 +65,7 @@ class Worker:
         self._threads = Threads(slots)
         self._held = Held(self._launch)
         self._acknowledger = Acknowledger(stream, new_backoff())
+        self._pulse = pulse or Pulse(TICK)
         self._name = ConsumerName(stream)
         self._reading = Reading(stream, self._name, self._knows, self._must_look_up)
         self._intake = Intake(self._reading, sorter, self._threads, self._held, self._acknowledger)
@@ -109,9 +112,11 @@ class Worker:
     async def run(self) -> Exit:
         """Work until `stop()` and return the exit code. Outages are waited out."""
         self._loop = asyncio.get_running_loop()
+        metrics.SLOTS.set(self._slots)
+        watcher = self._start_helper(self._watch())
         await self._get_ready()
         reading = self._start_helper(self._read_until_stopped())
-        helpers = [reading, *(self._start_helper(work) for work in self._helpers())]
+        helpers = [watcher, reading, *(self._start_helper(work) for work in self._helpers())]
         if not self.is_stopping:
             logger.info("worker %s is ready", self._stream.consumer, extra={"action": "start"})
             self._notifier.ready(self._status())
@@ -132,9 +137,11 @@ class Worker:
         yield self._reading.serve_interrupts()
         yield say_alive(self._threads, self._stream.consumer, self._doing)
         yield renew_leases(self._stream, self._renewable, self._lose)
-        yield watch(self._held, self._changed.set, lambda: self.stop(Exit.STUCK))
         if self._drains:
             yield self._stop_when_nothing_is_due()
+
+    def _watch(self) -> Coroutine[Any, Any, None]:
+        return watch(self._held, self._pulse, self._changed.set, lambda: self.stop(Exit.STUCK))
 
     def _start_helper(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

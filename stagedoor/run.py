@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -133,14 +132,10 @@ class Run:
             raise Refused(f"{part.name} {ending(code)}; its lines above say why.")
 
     def _start_parts(self, environment: Mapping[str, str]) -> None:
-        metrics = self.place.folder / "metrics"
-        shutil.rmtree(metrics, ignore_errors=True)
-        metrics.mkdir()
         (self.place.folder / "static").mkdir(exist_ok=True)  # its absence is warned of
-        web = {**environment, "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
         configuration = str(ROOT / "deploy" / "gunicorn.conf.py")
         words = ("-m", "gunicorn", "--config", configuration, "stagedoor.wsgi")
-        self.supervisor.keep(self._part("web", *words, env=web))
+        self.supervisor.keep(self._part("web", *words, env=environment))
         self.supervisor.keep(self._command("relay", "relay", env=environment))
         for number in range(1, WORKERS + 1):
             name = f"{socket.gethostname()}-{number}"

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from . import errors, health, hooks, metrics_page
+from . import errors, health, hooks
 
 urlpatterns = [
     path("", include("orders.urls")),
@@ -11,7 +11,6 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
-    path("metrics", metrics_page.metrics, name="metrics"),
     path("hooks/mail/<slug:provider>/", hooks.mail_hook, name="mail-hook"),
 ]
 

@@ -14,6 +14,7 @@ from django.test import override_settings
 
 from jobs import failpoint, registry
 from jobs.failpoint import FAILPOINTS
+from jobs.gauges import Looker
 from jobs.job import Job
 from jobs.policy import Policy
 from tests import cuts, processes
@@ -34,6 +35,14 @@ def redis() -> Iterator[redis_client.Redis]:
     with redis_client.Redis.from_url(settings.REDIS_URL, protocol=2) as client:
         client.flushall()
         yield client
+
+
+@pytest.fixture
+def looker() -> Iterator[Looker]:
+    """Looks at the queue as a scrape does; its connections end with the test."""
+    made = Looker()
+    yield made
+    made.close()
 
 
 type Handler = Callable[[Job[Any]], None]

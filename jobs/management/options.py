@@ -1,18 +1,41 @@
 """Options that several commands have."""
 
-from argparse import ArgumentTypeError
-from collections.abc import Callable
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandError
-from prometheus_client import start_http_server
+
+from jobs import exposition, metrics
+from jobs.pulse import Pulse
 
 
-def serve_metrics(port: int) -> None:
-    """Serve this process's series on loopback. Raises CommandError where the port is taken."""
-    try:
-        start_http_server(port, addr="127.0.0.1")
-    except OSError as error:
-        raise CommandError(f"--metrics-port {port}: {error}", returncode=2) from error
+def add_metrics_options(parser: ArgumentParser) -> None:
+    """Options of every command that runs for long; see `serve_metrics`."""
+    parser.add_argument(
+        "--metrics-port", type=whole_number(1, 65535), help="serve /metrics and /healthz there"
+    )
+    parser.add_argument(
+        "--metrics-host", default="127.0.0.1", help="the address for it; default: loopback"
+    )
+
+
+def serve_metrics(role: str, options: Mapping[str, Any], pulse: Pulse) -> None:
+    """Serve the series and the health of this process, where a port was given.
+
+    Raises CommandError where it is taken.
+    """
+    metrics.LOOP_LAG.set_function(pulse.lag)
+    if port := options["metrics_port"]:
+        try:
+            exposition.serve(role, options["metrics_host"], port, _health(pulse))
+        except OSError as error:
+            raise CommandError(f"--metrics-port {port}: {error}", returncode=2) from error
+
+
+def _health(pulse: Pulse) -> Callable[[], str]:
+    return lambda: pulse.trouble(settings.JOBS["TURN_LIMIT"])
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:

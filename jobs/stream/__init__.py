@@ -5,6 +5,7 @@
 what no waiting mends.
 """
 
+from .ages import StreamAges, StreamMeter
 from .appending import Letters, RelayStream
 from .connection import (
     Entry,
@@ -28,8 +29,10 @@ __all__ = [
     "PendingEntry",
     "Reclaimed",
     "RelayStream",
+    "StreamAges",
     "StreamAway",
     "StreamHung",
+    "StreamMeter",
     "StreamRefused",
     "StreamSeen",
     "StreamView",

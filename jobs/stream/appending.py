@@ -31,10 +31,13 @@ def _text(found: bytes | None) -> str:
 
 
 class RelayStream:
-    """The relay's side. Safe to use from one thread."""
+    """The relay's side. Safe to use from one thread.
 
-    def __init__(self, url: str) -> None:
-        self._redis = client(url, settings.REDIS_TIMEOUT)
+    `timeout`: seconds for one command, REDIS_TIMEOUT where it is not told.
+    """
+
+    def __init__(self, url: str, timeout: float | None = None) -> None:
+        self._redis = client(url, timeout or settings.REDIS_TIMEOUT)
         self._stream = settings.JOBS["STREAM"]
         self._group = settings.JOBS["GROUP"]
         self._epoch_key = f"{self._stream}:epoch"

@@ -56,6 +56,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "stagedoor.middleware.RequestContextMiddleware",
+    "stagedoor.metrics_page.MetricsMiddleware",
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -228,6 +229,8 @@ JOBS: dict[str, Any] = {
     "NAME_TTL": env.float("JOBS_NAME_TTL", default=20.0),
     "NAME_WAIT": env.float("JOBS_NAME_WAIT", default=25.0),
     "HEARTBEAT": env.float("JOBS_HEARTBEAT", default=10.0),
+    "PROBE_TIMEOUT": env.float("JOBS_PROBE_TIMEOUT", default=2.0),
+    "TURN_LIMIT": env.float("JOBS_TURN_LIMIT", default=60.0),
     "BACKOFF_MIN": env.float("JOBS_BACKOFF_MIN", default=0.1),
     "BACKOFF_MAX": env.float("JOBS_BACKOFF_MAX", default=5.0),
     "HOLD_MIN": env.float("JOBS_HOLD_MIN", default=30.0),
@@ -245,6 +248,8 @@ JOBS: dict[str, Any] = {
 }
 STOP_TIMEOUT = env.float("STOP_TIMEOUT", default=None)
 BUILD = env.str("BUILD", default=__version__)
+# What a Prometheus on another machine proves itself by to the web part; empty: none may ask.
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 FAILPOINTS = False
 
 # No line shows them, and each record would look them up.

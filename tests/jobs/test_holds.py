@@ -17,6 +17,8 @@ from django.utils import timezone
 
 from jobs import holds, metrics, outbox, publishing, relay, rows
 from jobs.breaker import Breaker
+from jobs.gauges import Looker
+from jobs.gauges.collector import families
 from jobs.job import Job
 from jobs.models import JobEvent, KindHold, OutboxRow, ProcessedJob, What
 from jobs.policy import GiveUp, Policy, TryLater
@@ -563,23 +565,18 @@ def test_a_probe_that_is_out_does_not_make_the_relay_spin(line: Line, settings: 
     assert len(line.published()) == 1
 
 
-def test_what_is_held_is_shown(line: Line, settings: Any) -> None:
-    settings.JOBS = {**settings.JOBS, "RELAY_POLL": 0.01, "HEARTBEAT": 0.0}
-    runs = relay.Relay(line.relay, Letters(django_settings.REDIS_URL), "test")
+def test_what_is_held_is_shown(line: Line, looker: Looker) -> None:
     holds.pause("other", 60, "x", "ada")
     fail(Breaker(), 3)
     make_over()
-    runs._turn()
-    assert shown() == {"other": 1.0, "mail": 0.5}
+    assert shown(looker) == {("other", "person"): 1.0, ("mail", "breaker"): 0.5}
     holds.resume("other")
-    runs._turn()
-    runs._close_listener()
-    assert shown() == {"mail": 0.5}
+    assert shown(looker) == {("mail", "breaker"): 0.5}
 
 
-def shown() -> dict[str, float]:
-    [series] = metrics.KIND_HELD.collect()
-    return {sample.labels["kind"]: sample.value for sample in series.samples}
+def shown(looker: Looker) -> dict[tuple[str, str], float]:
+    [held] = [one for one in families(looker.look()) if one.name == "stagedoor_kind_held"]
+    return {(one.labels["kind"], one.labels["by"]): one.value for one in held.samples}
 
 
 # The worker

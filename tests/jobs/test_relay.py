@@ -415,7 +415,7 @@ def test_a_relay_serves_its_series_and_says_which_kinds_it_keeps_back(
 
     def held() -> bool:
         with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            return b'stagedoor_kind_held{kind="render_tickets"} 1.0' in answer.read()
+            return b'stagedoor_kind_held{by="person",kind="render_tickets"} 1.0' in answer.read()
         return False
 
     wait_for(held, "the hold among the series")

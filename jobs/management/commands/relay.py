@@ -13,7 +13,7 @@ from psycopg import Error as PostgresError
 
 from jobs import outage, outbox, publishing
 from jobs.errors import error_line
-from jobs.management.options import serve_metrics, whole_number
+from jobs.management.options import add_metrics_options, serve_metrics
 from jobs.notify import Notifier
 from jobs.relay import Pressure, Relay
 from jobs.stream import Letters, RelayStream, StreamAway, StreamRefused
@@ -35,14 +35,9 @@ class Command(BaseCommand):
             help="publish everything that is relayed and not done again, show how far it is, and "
             "leave; harmless at any time: a job that comes twice has its effects once",
         )
-
-        parser.add_argument(
-            "--metrics-port", type=whole_number(1, 65535), help="serve /metrics, loopback"
-        )
+        add_metrics_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if port := options["metrics_port"]:
-            serve_metrics(port)
         try:
             stream = RelayStream(settings.REDIS_URL)
         except ValueError as error:
@@ -51,7 +46,7 @@ class Command(BaseCommand):
             if options["rebuild"]:
                 self._rebuild(stream)
             else:
-                self._relay(stream, options["name"])
+                self._relay(stream, options)
         except StreamAway as error:
             raise CommandError(f"Redis does not answer: {error_line(error)}") from error
         except (StreamRefused, DatabaseError, PostgresError) as error:
@@ -60,8 +55,10 @@ class Command(BaseCommand):
             self.stderr.write(f"relay: refused by a server: {error_line(error)}")
             sys.exit(7)
 
-    def _relay(self, stream: RelayStream, name: str) -> None:
-        relay = Relay(stream, Letters(settings.REDIS_URL), name, Notifier.of(os.environ))
+    def _relay(self, stream: RelayStream, options: dict[str, Any]) -> None:
+        letters, notifier = Letters(settings.REDIS_URL), Notifier.of(os.environ)
+        relay = Relay(stream, letters, options["name"], notifier)
+        serve_metrics("relay", options, relay.pulse)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: relay.stop())
         relay.run()

@@ -14,9 +14,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.checks import durations, stop_timeout
 from jobs.exits import Exit
-from jobs.management.options import serve_metrics, whole_number
+from jobs.management.options import add_metrics_options, serve_metrics, whole_number
 from jobs.notify import Notifier
 from jobs.pool import Pool, default_processes
+from jobs.pulse import TICK, Pulse
 from jobs.runner import Runner
 from jobs.sorting import Sorter
 from jobs.stream import Letters, WorkerStream
@@ -63,17 +64,15 @@ class Command(BaseCommand):
             help="seconds to finish",
         )
         parser.add_argument("--drain", action="store_true", help="leave once nothing is due")
-        parser.add_argument(
-            "--metrics-port", type=whole_number(1, 65535), help="serve /metrics, loopback"
-        )
+        add_metrics_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         for problem in [*durations(), *stop_timeout(options["grace"])]:
             raise CommandError(f"{problem.msg} {problem.hint}", returncode=2)
         # Handlers that compute would otherwise keep the loop waiting 5 ms each for the interpreter.
         sys.setswitchinterval(SWITCH_INTERVAL)
-        if port := options["metrics_port"]:
-            serve_metrics(port)
+        pulse = Pulse(TICK)
+        serve_metrics("worker", options, pulse)
         try:
             stream = WorkerStream(settings.REDIS_URL, options["name"])
         except ValueError as error:
@@ -86,7 +85,7 @@ class Command(BaseCommand):
             renders=settings.JOBS["RENDERS_PER_PROCESS"],
             memory=settings.JOBS["COMPUTE_MEMORY"],
         )
-        code, unfinished = asyncio.run(_work(stream, pool, notifier, options))
+        code, unfinished = asyncio.run(_work(stream, pool, notifier, pulse, options))
         # The closed loop left the default, which would be a death by signal.
         signal.signal(signal.SIGTERM, lambda *_: _leave_now(code))
         if unfinished:
@@ -97,7 +96,7 @@ class Command(BaseCommand):
 
 
 async def _work(
-    stream: WorkerStream, pool: Pool, notifier: Notifier, options: dict[str, Any]
+    stream: WorkerStream, pool: Pool, notifier: Notifier, pulse: Pulse, options: dict[str, Any]
 ) -> tuple[Exit, int]:
     letters = Letters(settings.REDIS_URL)
     worker = Worker(
@@ -108,6 +107,7 @@ async def _work(
         grace=options["grace"],
         drain=options["drain"],
         notifier=notifier,
+        pulse=pulse,
     )
     signals = 0
 

@@ -1,0 +1,102 @@
+"""One look at both servers. What did not answer is missing: nothing unseen is shown as zero."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from jobs import holds
+from jobs.errors import error_line
+from jobs.holds import Hold
+from jobs.stream import RelayStream, StreamAges, StreamAway, StreamMeter, StreamRefused
+
+from . import lost
+from .ages import Ages, read_ages
+from .counts import Counts, read_counts
+from .declared import Declared, Reading, all_declared
+from .lost import Publication
+from .thread import LookThread
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What PostgreSQL told. `more`: the gauges that apps declare.
+
+    `unaccounted`: of the oldest `lost.LIMIT` relayed rows, those whose entry is nowhere; None where
+    the stream's server did not tell.
+    """
+
+    ages: Ages
+    counts: Counts
+    holds: list[Hold]
+    more: list[tuple[Declared, list[Reading]]]
+    unaccounted: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A part is None where its server did not answer."""
+
+    books: Books | None
+    stream: StreamAges | None
+
+
+class Looker:
+    """Looks, for any number of threads, at the servers of the settings."""
+
+    def __init__(self) -> None:
+        self._books = LookThread(self._read_books)
+        self._meter = StreamMeter(settings.REDIS_URL)
+        self._stream = RelayStream(settings.REDIS_URL, settings.JOBS["PROBE_TIMEOUT"])
+
+    def look(self) -> Look:
+        """Raises nothing; takes four times PROBE_TIMEOUT at most, whatever the servers do."""
+        books = stream = None
+        with _or_warning("PostgreSQL"):
+            books = self._books.ask(2 * settings.JOBS["PROBE_TIMEOUT"])
+        with _or_warning("Redis"):
+            stream = self._meter.look()
+        return Look(books, stream)
+
+    def _read_books(self) -> Books:
+        with transaction.atomic(durable=True):
+            _bound_statements()
+            held = holds.in_force()
+            ages, counts, doubtful = read_ages(held), read_counts(held), lost.doubtful()
+            more = [(one, list(one.read())) for one in all_declared()]
+        return Books(ages, counts, held, more, self._unaccounted(doubtful))
+
+    def _unaccounted(self, doubtful: list[Publication]) -> int | None:
+        # The stream before the rows once more: what is done meanwhile must not count as lost.
+        if not doubtful:
+            return 0
+        with contextlib.suppress(StreamAway, StreamRefused):
+            gone = set(self._stream.lost_among([entry for _, entry in doubtful]))
+            return lost.count_still_relayed([one for one in doubtful if one[1] in gone])
+        return None
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._books.close()
+        self._meter.close()
+        self._stream.close()
+
+
+def _bound_statements() -> None:
+    milliseconds = int(settings.JOBS["PROBE_TIMEOUT"] * 1000)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = {milliseconds}")
+
+
+@contextlib.contextmanager
+def _or_warning(server: str) -> Iterator[None]:
+    # Whatever it was: the other server's part, and the failed probe, must be told all the same.
+    try:
+        yield
+    except Exception as error:
+        logger.warning("no look at %s: %s", server, error_line(error), extra={"action": "probe"})

@@ -8,6 +8,7 @@ memory.py   a worker after 1,000 and after 50,000 jobs, beside a bare loop (loop
 relay.py    a relay alone beside its statements (carrier.py): rows a second, commit to entry,
             recovery from a Redis that lost its memory; what an idle relay asks of the servers
 dead_jobs.py  the admin's pages with 10,000 dead jobs beside 50
+scrape.py   a scrape of the queue's series, alone, after a season, on a night
 history.py  jobs with and without 80,000 old entries and 1,000,000 old rows, beside the same
 
 Both sides alternate, A B then B A; what is compared is the ratio within a round. All of it takes

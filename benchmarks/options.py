@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PARTS = ("orders", "renders", "jobs", "latency", "memory", "history", "relay", "dead_jobs")
+PARTS = (
+    "orders",
+    "renders",
+    "jobs",
+    "latency",
+    "memory",
+    "history",
+    "relay",
+    "dead_jobs",
+    "scrape",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

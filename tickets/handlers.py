@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from django.utils import timezone
+
 from jobs.job import Job
 from jobs.policy import GiveUp, Policy
 from jobs.prognosis import Prognosis
@@ -158,7 +160,10 @@ def _consent[A](message: Callable[[A], Message]) -> Callable[[Sequence[A]], None
 )  # fmt: skip
 def email_tickets(job: Job[OrderArgs]) -> None:
     """State: the buyer of a placed order was sent its tickets, once."""
-    _email_tickets(job, _first(job.args))
+    order = _email_tickets(job, _first(job.args))
+    if order is not None:
+        waited = timezone.now() - order.placed_at
+        metrics.ORDER_EMAILED_SECONDS.observe(waited.total_seconds())
 
 
 @handler(
@@ -186,7 +191,8 @@ def _refuse_unasked(message: Message) -> None:
         raise GiveUp(words)
 
 
-def _email_tickets[A](job: Job[A], message: Message) -> None:
+def _email_tickets[A](job: Job[A], message: Message) -> Order | None:
+    """The order, where its buyer was sent it by this job."""
     order = _order(message.order_id)
     file = services.newest_file(order)
     delivery = None
@@ -195,8 +201,10 @@ def _email_tickets[A](job: Job[A], message: Message) -> None:
     if delivery is not None:
         emailing.sent(delivery)
     with job.effects():
-        if delivery is None or not emailing.settled(job, delivery):
+        settled = delivery is not None and emailing.settled(job, delivery)
+        if not settled:
             job.nothing_to_do()
+    return order if settled else None
 
 
 @handler("refund_order", policy=REFUND, subject="order:{order_id}", foresee=_foresee_refunds)

@@ -15,6 +15,11 @@ EMAIL_SECONDS = Histogram(
     "Time of one call to the email provider.",
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20),
 )
+ORDER_EMAILED_SECONDS = Histogram(
+    "stagedoor_order_emailed_seconds",
+    "Time from placing an order until the provider has accepted the email with its tickets.",
+    buckets=(1, 2.5, 5, 10, 20, 30, 60, 120, 240, 600, 1800, 3600),
+)
 BOUNCES = Counter(
     "stagedoor_bounces", "Accepted emails that came back, each once, by why.", ["reason"]
 )

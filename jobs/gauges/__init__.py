@@ -3,7 +3,7 @@
 ages.py      since when the oldest job of each reason waits, by PostgreSQL's clock
 counts.py    outbox rows by kind and state, processes, entries that nobody has settled
 lost.py      rows whose entry is nowhere
-declared.py  what other apps add
+declared.py  what apps add, outlook.py among them: when all that is due will be done
 look.py      one look at both servers: whatever did not answer is missing, never 0
 thread.py    the thread, and the connection to PostgreSQL, that all looks of a process share
 collector.py the same as series
@@ -12,7 +12,7 @@ collector.py the same as series
 from .ages import Ages, read_ages
 from .collector import QueueCollector
 from .counts import Counts, read_counts
-from .declared import gauge
+from .declared import Reading, gauge
 from .look import Books, Look, Looker
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Look",
     "Looker",
     "QueueCollector",
+    "Reading",
     "gauge",
     "read_ages",
     "read_counts",

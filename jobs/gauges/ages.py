@@ -42,7 +42,7 @@ WHERE relayed_at IS NULL AND dead_at IS NULL AND lane = ANY(%s)
 """
 AGES = "SELECT extract(epoch FROM statement_timestamp())::float8" + "".join(  # noqa: S608
     f", extract(epoch FROM ({one}))::float8"
-    for one in (OLDEST, BULK, NOT_RELAYED, RETRY_WAIT, HELD)
+    for one in (OLDEST, BULK, NOT_RELAYED, RETRY_WAIT, HELD, HELD)
 )
 """One statement, so that all are of one moment."""
 
@@ -53,9 +53,8 @@ class Ages:
 
     `tickets`: when the oldest live job of the lane was due, of those that are not parked and that
     no person holds; `bulk`: the same of those that wait for their turn. `not_relayed`: since when
-    a ticket's row waits for a relay.
-    `retry_wait`, `held`: when the oldest job was due of those that wait for their next try, and of
-    those whose kind is held.
+    a ticket's row waits for a relay. `retry_wait`, `held`, `paused`: when the oldest job was due of
+    those that wait for their next try, whose kind the breaker holds, whose kind a person holds.
     """
 
     now: float
@@ -64,16 +63,18 @@ class Ages:
     not_relayed: float | None
     retry_wait: float | None
     held: float | None
+    paused: float | None
 
 
 def read_ages(held: Sequence[Hold]) -> Ages:
     """`held` is `holds.in_force()`. Raises a database error."""
-    kinds = [hold.kind for hold in held]
+    by_breaker = [hold.kind for hold in held if hold.by == KindHold.BREAKER]
     # What a person holds is late on purpose; what the breaker holds is late.
     by_person = [hold.kind for hold in held if hold.by != KindHold.BREAKER]
     lanes = [str(lane) for lane in Lane]
     values: list[Any] = [
-        Lane.TICKETS, by_person, by_person, Lane.BULK, Lane.TICKETS, kinds, lanes, kinds, lanes,
+        Lane.TICKETS, by_person, by_person, Lane.BULK, Lane.TICKETS, by_breaker + by_person,
+        lanes, by_breaker, lanes, by_person, lanes,
     ]  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(AGES, values)

@@ -60,7 +60,7 @@ def _clocks(look: Look) -> Iterator[Reading]:
 def _oldest_of(look: Look) -> Iterator[Reading]:
     if look.books is not None:
         ages = look.books.ages
-        for reason in ("not_relayed", "retry_wait", "held"):
+        for reason in ("not_relayed", "retry_wait", "held", "paused"):
             yield (reason, "postgresql"), _since(getattr(ages, reason), ages.now)
     if look.stream is not None:
         for reason in ("waiting", "running"):

@@ -1,0 +1,134 @@
+"""Alerts and dashboard: what they name is really exported, what they link to is really there."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django_prometheus.middleware import Metrics
+from prometheus_client import REGISTRY
+from prometheus_client.core import Metric
+
+from jobs.gauges import QueueCollector
+from tests.processes import ROOT
+
+RULES = ROOT / "deploy" / "prometheus" / "stagedoor.rules.yml"
+DASHBOARD = ROOT / "deploy" / "grafana" / "stagedoor.json"
+OPERATIONS = ROOT / "docs" / "operations.md"
+NAME = re.compile(r"\b(?:stagedoor|django|process|python)_\w+|\bstagedoor:\w+")
+SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+
+promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None and "REQUIRE_PROMTOOL" not in os.environ,
+    reason="no promtool on the path: apt install prometheus",
+)
+
+
+@cache
+def exported() -> set[str]:
+    """Every series that some process serves."""
+    Metrics.get_instance()
+    families: Iterator[Metric] = iter([*REGISTRY.collect(), *QueueCollector().describe()])
+    return {family.name + suffix for family in families for suffix in SUFFIXES.get(family.type, ())}
+
+
+def expressions() -> list[str]:
+    """Every `expr` of rules and dashboard."""
+    rules = re.findall(r"^ +expr: (?:>-\n((?: {10,}.*\n)+)|(.*))", RULES.read_text(), re.MULTILINE)
+    found = [folded or plain for folded, plain in rules]
+    return [*found, *(target["expr"] for panel in panels() for target in panel["targets"])]
+
+
+def panels() -> list[Any]:
+    """Those that show something."""
+    return [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if "targets" in panel]
+
+
+def recorded() -> set[str]:
+    return set(re.findall(r"- record: (\S+)", RULES.read_text()))
+
+
+def alerts() -> list[str]:
+    return re.findall(r"- alert: (\S+)", RULES.read_text())
+
+
+def run(*words: str | Path) -> str:
+    """What promtool says; it must be content."""
+    done = subprocess.run(["promtool", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_rules_and_dashboard_name_only_series_that_are_exported() -> None:
+    named = {name for one in expressions() for name in NAME.findall(re.sub(r'".*?"', "", one))}
+    assert len(named) > 30
+    assert named - exported() - recorded() == set()
+
+
+def test_every_series_of_the_queue_is_told_in_the_table() -> None:
+    told = set(re.findall(r"`(stagedoor_\w+)", OPERATIONS.read_text()))
+    ours = {
+        name for name in exported()
+        if name.startswith("stagedoor_") and not name.endswith(("_sum", "_count"))
+    }  # fmt: skip
+    assert {name.removesuffix("_bucket") for name in ours} - told == set()
+
+
+def test_every_alert_names_a_part_and_links_its_section_of_the_runbook() -> None:
+    text = RULES.read_text().replace("annotations: *late", _annotations_late())
+    headings = re.findall(r"^#+ (.*)$", OPERATIONS.read_text(), re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    for alert in text.split("- alert: ")[1:]:
+        [anchor] = re.findall(r"runbook_url: \S+/docs/operations\.md#(\S+)", alert)
+        assert anchor in anchors, anchor
+        assert re.search(r"(Broken|Too slow) (is|are) ", alert), alert
+        assert re.search(r"severity: (page|warning)\b", alert), alert
+
+
+def _annotations_late() -> str:
+    found = re.search(r"annotations: &late\n(?: {10,}.*\n)+", RULES.read_text())
+    assert found
+    return found[0]
+
+
+def test_every_alert_is_tested_firing_and_silent() -> None:
+    tests = RULES.with_name("stagedoor.tests.yml").read_text()
+    for alert in alerts():
+        fires = rf"alertname: {alert}\n +exp_alerts:"
+        assert re.search(fires, tests), f"{alert} is never seen to fire"
+        assert re.search(rf"alertname: {alert}, exp_alerts: \[\]", tests), alert
+
+
+@promtool
+def test_the_rules_fire_as_they_should() -> None:
+    run("check", "rules", RULES)
+    run("test", "rules", RULES.with_name("stagedoor.tests.yml"))
+
+
+@promtool
+def test_the_example_of_a_configuration_is_one() -> None:
+    run("check", "config", RULES.with_name("prometheus.yml"))
+
+
+@promtool
+def test_every_expression_of_the_dashboard_is_one(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"panel:number_{number}", "expr": target["expr"]}
+        for number, target in enumerate(t for panel in panels() for t in panel["targets"])
+    ]
+    file = tmp_path / "panels.json"
+    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
+    assert f"SUCCESS: {len(rules)} rules found" in run("check", "rules", file)
+    assert len(rules) > 25
+
+
+def test_the_dashboard_begins_with_the_age() -> None:
+    first, *_ = panels()
+    assert "oldest_job_age" in first["targets"][0]["expr"]
+    assert first["gridPos"]["y"] <= 1

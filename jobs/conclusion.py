@@ -141,7 +141,7 @@ def fail(
 
 
 def put_back(outbox_id: int, entry_id: str) -> None:
-    """T6: the kind is held; the row waits in the outbox, as it was."""
+    """T6: the kind is held, or its provider is slow; the row waits in the outbox, as it was."""
     with _locked(outbox_id, entry_id) as (cursor, row):
         if row is not None:
             _make_due(cursor, row, min(PUT_BACK, settings.JOBS["HOLD_MIN"]))

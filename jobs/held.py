@@ -8,6 +8,7 @@ from types import FrameType
 
 from . import metrics
 from .runner import Outcome
+from .shares import Shares
 from .slot import Slot
 
 
@@ -15,11 +16,13 @@ class Held:
     """The slots of one worker by entry id. Used by the loop alone.
 
     `launch` gives a slot to a thread. Suspects are launched one at a time, those with the fewest
-    starts first: else a killer's neighbours would be counted, and die, with it.
+    starts first: else a killer's neighbours would be counted, and die, with it. Those that call the
+    same outside service have a share of `slots`.
     """
 
-    def __init__(self, launch: Callable[[Slot], None]) -> None:
+    def __init__(self, launch: Callable[[Slot], None], slots: int) -> None:
         self._launch = launch
+        self._shares = Shares(slots)
         self._slots: dict[str, Slot] = {}
         self._launched: set[Slot] = set()
         self._waiting: list[Slot] = []
@@ -42,6 +45,8 @@ class Held:
         self._slots[slot.entry.id] = slot
         if slot.suspect:
             self._queue(slot)
+        elif not self._shares.has_room(slot, self._launched):
+            self._shares.wait(slot)
         elif not self.closed:
             self._start(slot)
 
@@ -60,6 +65,7 @@ class Held:
         else:
             self.interrupted.append(slot)
         self._next_suspect()
+        self._next_with_room()
         return outcome.acknowledges and not slot.given_up
 
     def take_interrupted(self) -> list[Slot]:
@@ -71,6 +77,25 @@ class Held:
         """Run what was interrupted, without a new start, unless it was given up meanwhile."""
         if self._slots.get(slot.entry.id) is slot and not self.closed:
             self._start(slot)
+
+    def crowded(self) -> list[Slot]:
+        """Those that wait for a service which takes long to answer: they are to be put back."""
+        return self._shares.behind_slow_ones(self._launched)
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether there are any that `crowded` may name later on."""
+        return len(self._shares) > 0
+
+    def let_go(self, slots: Iterable[Slot]) -> list[str]:
+        """Their rows are in the outbox again; returns the entries of those that still waited.
+
+        One that was launched meanwhile is run: `effects()` does not ask which entry it came by.
+        """
+        found = self._shares.forget(slots)
+        for slot in found:
+            self._drop(slot, ended=True)
+        return [slot.entry.id for slot in found]
 
     def give_up(self, entry_ids: Iterable[str]) -> int:
         """These entries are another worker's by now; returns how many of them were held.
@@ -89,6 +114,7 @@ class Held:
         self._drop(slot, ended=False)
         self._waiting = [other for other in self._waiting if other is not slot]
         self.interrupted = [other for other in self.interrupted if other is not slot]
+        self._shares.forget([slot])
         if slot is self._suspect:
             self._suspect = None
 
@@ -106,6 +132,11 @@ class Held:
         if self._waiting and self._suspect is None and not self.closed:
             self._suspect = self._waiting.pop(0)
             self._start(self._suspect)
+
+    def _next_with_room(self) -> None:
+        if not self.closed:
+            for slot in self._shares.next_with_room(self._launched):
+                self._start(slot)
 
     def _start(self, slot: Slot) -> None:
         self._launched.add(slot)

@@ -1,12 +1,14 @@
 """What comes in: entries are read, sorted by their rows, and given to slots or concluded."""
 
 import logging
+from collections.abc import Iterable
 
-from . import metrics, rows
+from . import conclusion, metrics, rows
 from .acknowledger import Acknowledger
 from .failpoint import failpoint
 from .held import Held
 from .reading import Batch, Reading
+from .slot import Slot
 from .sorting import Sorter
 from .stream import Leases
 from .threads import Threads
@@ -57,6 +59,13 @@ class Intake:
         for slot in found.runnable:
             self._held.admit(slot)
 
+    async def make_room(self) -> None:
+        """What waits for a service that is slow waits in the outbox. Raises a database error; the
+        slots are kept then."""
+        crowded = self._held.crowded()
+        await self._threads.look_up(_put_back, crowded)
+        self._acknowledger.settle(self._held.let_go(crowded))
+
     def lose(self, leases: Leases) -> None:
         """Others took these over, or they are gone from the stream: they are given up."""
         self._reading.trimmed.extend(leases.trimmed)
@@ -76,3 +85,8 @@ class Intake:
         if uncounted:
             rows.take_back_starts(uncounted)
             del self._held.uncounted[: len(uncounted)]
+
+
+def _put_back(slots: Iterable[Slot]) -> None:
+    for slot in slots:
+        conclusion.put_back(slot.outbox_id, slot.entry.id)

@@ -31,8 +31,9 @@ type Consent[A] = Callable[[Sequence[A]], None]
 class Kind[A]:
     """One registered kind.
 
-    `subject`: what its jobs are about, a template over their arguments. `foresee`: what replays
-    of jobs with these arguments would do. `consent`: called, once for all of them, in the
+    `subject`: what its jobs are about, a template over their arguments. `outside`: the service
+    whose answers they wait for: it gets a share of a worker's slots (`shares`). `foresee`: what
+    replays of jobs with these arguments would do. `consent`: called, once for all of them, in the
     transaction of a replay that may do something twice and that a person asked for all the same.
     `then`: the kind of which each of its jobs enqueues one; predictions count it in.
     """
@@ -43,6 +44,7 @@ class Kind[A]:
     handle: Callable[[Job[A]], None]
     subject: str = ""
     lane: Lane = Lane.TICKETS
+    outside: str = ""
     foresee: Foresee[A] | None = None
     consent: Consent[A] | None = None
     then: str = ""
@@ -71,6 +73,7 @@ def handler[A](
     policy: Policy | None = None,
     subject: str = "",
     lane: Lane = Lane.TICKETS,
+    outside: str = "",
     foresee: Foresee[A] | None = None,
     consent: Consent[A] | None = None,
     then: str = "",
@@ -91,7 +94,8 @@ def handler[A](
         _refuse_other_names(subject, args_type)
         _kinds[name] = Kind(
             name=name, args_type=args_type, policy=policy or Policy(), handle=function,
-            subject=subject, lane=lane, foresee=foresee, consent=consent, then=then,
+            subject=subject, lane=lane, outside=outside, foresee=foresee, consent=consent,
+            then=then,
         )  # fmt: skip
         return function
 

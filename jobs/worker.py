@@ -35,7 +35,8 @@ READ_LIMIT = 10
 GATHER = 0.001
 """Seconds that a busy worker lets slots gather before it reads, at most (`make bench`)."""
 LOOK_AGAIN = 0.1
-"""Seconds between two looks of a draining worker for what is due."""
+"""Seconds between two looks: of a draining worker for what is due, of a full one for calls that
+have become slow."""
 STATUS_LENGTH = 200
 """Characters that `jobs_process` has room for."""
 LAST_WORDS = 2.0
@@ -63,7 +64,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
         self._threads = Threads(slots)
-        self._held = Held(self._launch)
+        self._held = Held(self._launch, slots)
         self._acknowledger = Acknowledger(stream, new_backoff())
         self._pulse = pulse or Pulse(TICK)
         self._name = ConsumerName(stream)
@@ -233,15 +234,23 @@ class Worker:
             await self._intake.admit()
         elif self._intake.has_debts:
             await self._intake.pay_debts()
+        elif self._held.crowded():
+            await self._intake.make_room()
         elif (free := await self._free_slots()) == 0 or self._paused:
             # XREADGROUP takes COUNT 0 to mean without limit: with no free slot nothing is sent.
             self._changed.clear()
             if not self._must_look_up():
-                await self._changed.wait()
+                await self._change()
         elif await self._intake.read(min(READ_LIMIT, free)):
             # Not after other reads: they succeed while new entries cannot be had.
             self._waiting.over()
             self._backoff.reset()
+
+    async def _change(self) -> None:
+        # Nothing tells when a call that others wait for has become slow.
+        seconds = LOOK_AGAIN if self._held.waits_for_room else None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), seconds)
 
     def _must_look_up(self) -> bool:
         """Whether a turn has something else to do than to wait for a slot or an entry."""

@@ -64,8 +64,8 @@ def announce_event(job: Job[BatchArgs]) -> None:
 
 
 @handler(
-    "announce_order", policy=sending.POLICY, lane=Lane.BULK, subject="order:{order_id}",
-    foresee=_foresee_emails, consent=_consent,
+    "announce_order", policy=sending.POLICY, lane=Lane.BULK, outside=sending.MAIL,
+    subject="order:{order_id}", foresee=_foresee_emails, consent=_consent,
 )  # fmt: skip
 def announce_order(job: Job[AnnounceArgs]) -> None:
     """State: the buyer of the order was told of the event's newest announcement, once."""

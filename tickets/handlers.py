@@ -155,7 +155,7 @@ def _consent[A](message: Callable[[A], Message]) -> Callable[[Sequence[A]], None
 
 
 @handler(
-    "email_tickets", policy=EMAIL, subject="order:{order_id}",
+    "email_tickets", policy=EMAIL, outside=sending.MAIL, subject="order:{order_id}",
     foresee=_foresee(_first), consent=_consent(_first),
 )  # fmt: skip
 def email_tickets(job: Job[OrderArgs]) -> None:
@@ -167,7 +167,7 @@ def email_tickets(job: Job[OrderArgs]) -> None:
 
 
 @handler(
-    "resend_tickets", policy=EMAIL, subject="order:{order_id}",
+    "resend_tickets", policy=EMAIL, outside=sending.MAIL, subject="order:{order_id}",
     foresee=_foresee(_again), consent=_consent(_again),
 )  # fmt: skip
 def resend_tickets(job: Job[ResendArgs]) -> None:
@@ -177,7 +177,7 @@ def resend_tickets(job: Job[ResendArgs]) -> None:
 
 
 @handler(
-    "email_changed_tickets", policy=EMAIL, subject="order:{order_id}",
+    "email_changed_tickets", policy=EMAIL, outside=sending.MAIL, subject="order:{order_id}",
     foresee=_foresee(_changed), consent=_consent(_changed),
 )  # fmt: skip
 def email_changed_tickets(job: Job[ChangedArgs]) -> None:
@@ -217,7 +217,7 @@ def refund_order(job: Job[OrderArgs]) -> None:
 
 
 @handler(
-    "email_refund", policy=EMAIL, subject="order:{order_id}",
+    "email_refund", policy=EMAIL, outside=sending.MAIL, subject="order:{order_id}",
     foresee=_foresee_refund_emails, consent=_consent(_refund),
 )  # fmt: skip
 def email_refund(job: Job[RefundArgs]) -> None:

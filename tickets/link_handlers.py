@@ -29,6 +29,7 @@ def _consent(args: Sequence[LinkArgs]) -> None:
 @handler(
     "email_links",
     policy=sending.POLICY,
+    outside=sending.MAIL,
     subject="lost_link:{asked_id}",
     foresee=_foresee,
     consent=_consent,

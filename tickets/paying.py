@@ -31,7 +31,10 @@ def _foresee(args: Sequence[RefundArgs]) -> list[Prognosis]:
 
 
 # Those of a cancelled event are many, and nobody waits for money as for a ticket: behind tickets.
-@handler("pay_refund", policy=PAY, subject="order:{order_id}", lane=Lane.BULK, foresee=_foresee)
+@handler(
+    "pay_refund", policy=PAY, subject="order:{order_id}", lane=Lane.BULK, outside="payments",
+    foresee=_foresee,
+)  # fmt: skip
 def pay_refund(job: Job[RefundArgs]) -> None:
     """State: the refund is paid back, once; or a person knows that it is to be paid by hand."""
     refund = known_refund(job.args)

@@ -24,6 +24,8 @@ from .times import ago, length
 
 POLICY = Policy(attempts=8, base=10, cap=600, timeout=30)
 """Of every kind that sends an email."""
+MAIL = "mail"
+"""What they wait for: together they have a share of a worker's slots."""
 
 
 def send(email: Email, pdf: bytes | None) -> str:

@@ -1,9 +1,11 @@
 """What a worker holds: suspects one at a time, outages cut nobody short, the lost are given up."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 import pytest
 
+from jobs import shares
 from jobs.held import Held
 from jobs.job import Job
 from jobs.policy import Policy
@@ -23,9 +25,10 @@ KIND: Kind[Args] = Kind(
 )
 
 
-def slot(number: int, *, suspect: bool = False, starts: int = 0) -> Slot:
+def slot(number: int, *, suspect: bool = False, starts: int = 0, outside: str = "") -> Slot:
     job = Job(kind="example", args=Args(), outbox_id=number, request_id="", trace="")
-    return Slot(Entry(f"{number}-0", []), job, KIND, suspect=suspect, starts=starts)
+    kind = replace(KIND, outside=outside)
+    return Slot(Entry(f"{number}-0", []), job, kind, suspect=suspect, starts=starts)
 
 
 class Launches(list[int]):
@@ -42,7 +45,7 @@ def launched() -> Launches:
 
 @pytest.fixture
 def held(launched: Launches) -> Held:
-    return Held(launched)
+    return Held(launched, slots=8)
 
 
 def test_suspects_run_one_at_a_time_those_with_fewest_starts_first(
@@ -161,3 +164,58 @@ def test_a_lease_is_renewed_up_to_the_timeout_and_a_stuck_job_is_told_apart(held
     one.wait()
     assert held.renewable() == ["1-0"], "waiting for a process is not the job's time"
     assert held.stuck() == []
+
+
+def test_one_outside_service_has_a_share_of_the_slots_and_the_next_in_line_follows(
+    held: Held, launched: Launches
+) -> None:
+    mails = [slot(n, outside="mail") for n in range(1, 7)]
+    for one in mails:
+        held.admit(one)
+    held.admit(slot(10, outside="payments"))
+    held.admit(slot(11))
+    assert launched == [1, 2, 3, 10, 11]
+    assert held.settle(mails[1], Outcome.PROCESSED)
+    assert launched == [1, 2, 3, 10, 11, 4]
+    held.closed = True
+    held.settle(mails[0], Outcome.PROCESSED)
+    assert launched[-1] == 4
+    assert mails[5] in held.left()
+
+
+def test_who_waits_for_a_service_that_is_slow_gives_its_slot_away(
+    held: Held, launched: Launches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mails = [slot(n, outside="mail") for n in range(1, 6)]
+    payments = [slot(n, outside="payments") for n in range(11, 15)]
+    for one in (*mails, *payments):
+        held.admit(one)
+    for one in (*mails[:3], *payments[:3]):
+        one.begin()
+    assert not held.crowded()
+    assert held.waits_for_room
+    monkeypatch.setattr(mails[2], "began", time.monotonic() - 2 * shares.SLOW)
+    assert held.crowded() == mails[3:]
+    held.settle(mails[0], Outcome.PROCESSED)
+    assert launched[-1] == 4
+    assert held.let_go(mails[3:]) == ["5-0"], "the other one runs by now"
+    assert len(held) == 7
+    assert not held.crowded()
+
+
+def test_a_waiting_one_that_others_took_over_is_not_launched(
+    held: Held, launched: Launches
+) -> None:
+    mails = [slot(n, outside="mail") for n in range(1, 5)]
+    for one in mails:
+        held.admit(one)
+    assert held.give_up(["4-0"]) == 1
+    held.settle(mails[0], Outcome.PROCESSED)
+    assert launched == [1, 2, 3]
+    assert not held.waits_for_room
+
+
+@pytest.mark.parametrize(("slots", "share"), [(1, 1), (2, 1), (4, 1), (8, 3), (16, 6)])
+def test_two_services_that_hang_leave_slots_for_others(slots: int, share: int) -> None:
+    assert shares.share_of(slots) == share
+    assert slots <= 2 or 2 * share < slots

@@ -197,6 +197,22 @@ def test_a_provider_that_is_down_holds_its_emails_and_nothing_else(
     assert not KindHold.objects.exists()
 
 
+def test_a_provider_that_hangs_keeps_no_render_waiting(
+    product: Product, provider: Provider
+) -> None:
+    with_email_due(15)
+    provider.plan(then=http.no_answer())
+    product.relay()
+    worker = product.worker(**{**through(provider), "MAIL_TIMEOUT": "20"})
+    worker.wait_until_it_runs(EMAIL, 3)
+    for made in (16, 17):
+        buy(new_type())
+        wait_for(lambda number=made: TicketFile.objects.count() == number, "its file")  # type: ignore[misc]
+    # As long as no call has been given up: nothing has waited for one.
+    assert not JobEvent.objects.exists()
+    assert not KindHold.objects.exists()
+
+
 SMTP_PAIRS = [(smtp.lost_connection(), "sending.noted"), (smtp.slow(0), "sending.accepted")]
 if SHIPPED:
     SMTP_PAIRS = [(fault, place) for fault in (smtp.slow(0), *SMTP_FAULTS) for place in PLACES]

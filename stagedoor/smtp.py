@@ -4,6 +4,7 @@ A connection that is lost before that took nothing; one that is lost after it ma
 """
 
 import smtplib
+import time
 from typing import Any
 
 from django.core.mail.backends.smtp import EmailBackend
@@ -11,6 +12,16 @@ from django.core.mail.backends.smtp import EmailBackend
 
 class _Noting(smtplib.SMTP):
     message_begun = False
+    deadline: float | None = None
+
+    def getreply(self) -> tuple[int, bytes]:
+        """The next reply, within what is left of `timeout` since the first one was waited for."""
+        # Not so long for each of them: ten slow replies together outlast the job, and its worker
+        # ends over that.
+        self.deadline = self.deadline or time.monotonic() + self.timeout
+        if self.sock is not None:
+            self.sock.settimeout(max(0.01, self.deadline - time.monotonic()))
+        return super().getreply()
 
     def data(self, msg: Any) -> tuple[int, bytes]:
         """The last command of a message, and the message."""

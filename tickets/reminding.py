@@ -82,8 +82,8 @@ def remind_event(job: Job[BatchArgs]) -> None:
 
 
 @handler(
-    "remind_order", policy=sending.POLICY, lane=Lane.BULK, subject="order:{order_id}",
-    foresee=_foresee_emails, consent=_consent,
+    "remind_order", policy=sending.POLICY, lane=Lane.BULK, outside=sending.MAIL,
+    subject="order:{order_id}", foresee=_foresee_emails, consent=_consent,
 )  # fmt: skip
 def remind_order(job: Job[RemindArgs]) -> None:
     """State: the buyer of a placed order with a valid ticket was reminded of the event, once."""

@@ -20,7 +20,7 @@ from tests.conftest import MailFolder
 from tests.people import buy, new_type
 from tests.tickets.conftest import Answers
 from tests.tickets.tries import dead_row, try_now
-from tickets import handlers
+from tickets import handlers, sending
 from tickets.deliveries import MARGIN
 from tickets.handlers import OrderArgs
 from tickets.mail_errors import MailRefused
@@ -294,3 +294,11 @@ def test_every_email_gives_up_before_the_provider_forgets_its_key() -> None:
     for kind in emails:
         assert kind.policy.horizon() < DAY - MARGIN
         assert kind.policy == handlers.EMAIL
+
+
+def test_every_kind_that_sends_has_its_share_of_the_slots_together() -> None:
+    senders = [kind for kind in all_kinds() if kind.policy is sending.POLICY]
+    assert len(senders) >= 7
+    assert {kind.outside for kind in senders} == {sending.MAIL}
+    assert kind_named("pay_refund").outside not in ("", sending.MAIL)
+    assert kind_named("render_tickets").outside == ""

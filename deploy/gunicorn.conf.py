@@ -17,7 +17,8 @@ worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 # The application logs requests itself, with request id and trace.
 accesslog = None
 # Its own few lines look like the application's: JSON in production, readable elsewhere.
-readable = os.environ.get("DJANGO_SETTINGS_MODULE", "").endswith((".development", ".testing"))
+development = os.environ.get("DJANGO_SETTINGS_MODULE", "").endswith((".development", ".testing"))
+readable = os.environ.get("LOG_FORMAT", "readable" if development else "json") == "readable"
 logconfig_dict = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -25,6 +25,7 @@ class RowState:
     held: bool
     probe: bool
     scheduled_for: datetime | None
+    attempts: int
 
 
 def row_states(ids: Sequence[int]) -> dict[int, RowState]:
@@ -34,7 +35,8 @@ def row_states(ids: Sequence[int]) -> dict[int, RowState]:
             """
             SELECT job.id, dead_at IS NOT NULL, available_at > statement_timestamp(), starts,
                 coalesce(until > statement_timestamp(), false),
-                coalesce(until <= statement_timestamp() AND by = %s, false), scheduled_for
+                coalesce(until <= statement_timestamp() AND by = %s, false), scheduled_for,
+                attempts
             FROM jobs_outbox AS job LEFT JOIN jobs_kind_hold USING (kind) WHERE job.id = ANY(%s)
             """,
             [KindHold.BREAKER, list(ids)],

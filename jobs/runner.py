@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import close_old_connections, connection
 
-from . import conclusion, dead_letters, metrics, outage, rows
+from . import concluded, conclusion, dead_letters, outage, rows
 from .breaker import Breaker
 from .compute_process import ProcessDied
 from .conclusion import Dead, Failure
@@ -76,9 +76,13 @@ class Runner:
             outcome = self._decided(slot)
             seconds = time.monotonic() - started
             slot.end()
-            metrics.note_finished(slot.kind.name, outcome.value, seconds)
-            _log(slot, outcome, seconds)
+            self._note(slot, outcome, seconds)
             return outcome
+
+    def _note(self, slot: Slot, outcome: Outcome, seconds: float) -> None:
+        # In an outage every slot would say the same several times a second: the loop says it once.
+        level = logging.DEBUG if outcome is Outcome.UNDECIDED else logging.INFO
+        concluded.note_run(slot.about(self._worker), outcome.value, seconds, level)
 
     def _decided(self, slot: Slot) -> Outcome:
         try:
@@ -214,10 +218,3 @@ def _checked_connection() -> Iterator[None]:
 
 def _about(slot: Slot) -> dict[str, Any]:
     return {"kind": slot.job.kind, "outbox_id": slot.outbox_id, "entry_id": slot.entry.id}
-
-
-def _log(slot: Slot, outcome: Outcome, seconds: float) -> None:
-    # In an outage every slot would say the same several times a second: the loop says it once.
-    level = logging.DEBUG if outcome is Outcome.UNDECIDED else logging.INFO
-    extra = {**_about(slot), "action": "job", "result": outcome.value, "seconds": round(seconds, 4)}
-    logger.log(level, "%s %s", slot.job.kind, outcome.value, extra=extra)

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from .concluded import About
 from .job import Job
 from .registry import Kind
 from .stream import Entry
@@ -22,6 +23,8 @@ class Slot:
     kind: Kind[Any]
     suspect: bool = False
     starts: int = 0
+    attempts: int = 0
+    """Runs that failed before it."""
     probe: bool = False
     """Its kind was held by the breaker: what becomes of it decides for all."""
     start_noted: bool = False
@@ -35,6 +38,16 @@ class Slot:
     thread: int | None = None
     began: float | None = None
     """When the kind's timeout began to count; None while nothing is counted."""
+
+    def about(self, worker: str) -> About:
+        """What a line of log says of it."""
+        return About(
+            entry_id=self.entry.id,
+            worker=worker,
+            kind=self.job.kind,
+            outbox_id=self.outbox_id,
+            attempt=self.attempts + 1,
+        )
 
     @property
     def outbox_id(self) -> int:

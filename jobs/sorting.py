@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from . import conclusion, dead_letters, rows
+from . import concluded, conclusion, dead_letters, rows
+from .concluded import About
 from .conclusion import Failure
 from .job import MalformedJob, parse_outbox_id
 from .registry import UnknownKind, kind_named, parse_entry
@@ -60,7 +61,9 @@ class Sorter:
         found = Sorted()
         for item in parsed:
             state = states.get(item.outbox_id)
-            if self._may_run(item, state, item.outbox_id in done) and isinstance(item, Slot):
+            if result := self._concluded(item, state, item.outbox_id in done):
+                self._note(item, state, result)
+            elif isinstance(item, Slot):
                 found.runnable.append(_told(item, state, redelivered))
         running = {slot.entry.id for slot in found.runnable}
         found.concluded = [entry.id for entry in entries if entry.id not in running]
@@ -78,33 +81,48 @@ class Sorter:
                     yield _parse(entry)
             except MalformedJob as error:
                 dead_letters.bury_malformed(self._letters, entry, error, self._worker)
+                concluded.note_unrun(About(entry_id=entry.id, worker=self._worker), "dead")
 
-    def _may_run(self, item: Slot | _Stranger, state: RowState | None, done: bool) -> bool:
-        if state is None and not done:
+    def _concluded(self, item: Slot | _Stranger, state: RowState | None, done: bool) -> str:
+        """What became of it without a run; empty where it is to be run."""
+        if state is None and done:
+            return "duplicate"
+        if state is None:
             reason = f"UnknownJob: no outbox row {item.outbox_id}"
             dead_letters.refuse(self._letters, item.entry, reason, self._worker)
-        elif state is not None and not state.dead and not state.waiting:
-            if state.held:
-                conclusion.put_back(item.outbox_id, item.entry.id)
-            elif isinstance(item, Slot):
-                return True
-            else:
-                self._wait_for_build(item)
-        return False
+            return "dead"
+        if state.dead or state.waiting:
+            return "concluded elsewhere"
+        if state.held:
+            conclusion.put_back(item.outbox_id, item.entry.id)
+            return "later"
+        return "" if isinstance(item, Slot) else self._wait_for_build(item)
 
-    def _wait_for_build(self, stranger: _Stranger) -> None:
+    def _note(self, item: Slot | _Stranger, state: RowState | None, result: str) -> None:
+        if isinstance(item, Slot):
+            item.attempts = state.attempts if state else 0
+            job = item.job
+            concluded.note_unrun(item.about(self._worker), result, job.request_id, job.trace)
+        else:
+            about = About(entry_id=item.entry.id, worker=self._worker, outbox_id=item.outbox_id)
+            concluded.note_unrun(about, result)
+
+    def _wait_for_build(self, stranger: _Stranger) -> str:
         delay, limit = settings.JOBS["UNKNOWN_DELAY"], settings.JOBS["UNKNOWN_LIMIT"]
         if conclusion.wait_for_build(stranger.outbox_id, stranger.entry.id, delay, limit):
             logger.warning("waits %g s for a build that knows it: %s", delay, stranger.reason)
-            return
+            return "later"
         reason = f"{stranger.reason} for {limit:g} s"
         failure = Failure(reason, "", self._worker)
-        dead_letters.bury(self._letters, stranger.entry, stranger.outbox_id, reason, failure)
+        buried = dead_letters.bury(
+            self._letters, stranger.entry, stranger.outbox_id, reason, failure
+        )
+        return "dead" if buried else "concluded elsewhere"
 
 
 def _told(slot: Slot, state: RowState | None, redelivered: bool) -> Slot:
     if state:
-        slot.starts, slot.probe = state.starts, state.probe
+        slot.starts, slot.probe, slot.attempts = state.starts, state.probe, state.attempts
         slot.job = dataclasses.replace(slot.job, scheduled_for=state.scheduled_for)
     slot.suspect = redelivered or slot.starts > 0
     return slot

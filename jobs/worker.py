@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from . import metrics, outage, outbox, processes
+from . import concluded, metrics, outage, outbox, processes
 from .acknowledger import Acknowledger
 from .consumer_name import ConsumerName
 from .errors import error_line
@@ -352,6 +352,7 @@ class Worker:
         self.exit = max(self.exit, Exit.UNFINISHED)
         with contextlib.suppress(Exception):  # else they are reclaimed when their lease is over
             self._intake.lose(await self._stream.hand_back(entry_ids))
+            self._note_handed_back()
         self._held.uncounted += [
             slot.outbox_id for slot in self._held.left() if slot.start_noted and not slot.stuck
         ]
@@ -359,6 +360,11 @@ class Worker:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._intake.pay_debts(), LAST_WORDS)
         failpoint("worker.handed_back")
+
+    def _note_handed_back(self) -> None:
+        for slot in self._held.left():
+            about, job = slot.about(self._stream.consumer), slot.job
+            concluded.note_unrun(about, "handed_back", job.request_id, job.trace)
 
     async def _take_leave(self) -> None:
         with contextlib.suppress(Exception):

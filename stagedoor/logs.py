@@ -6,7 +6,8 @@ import re
 from pythonjsonlogger.json import JsonFormatter as _JsonFormatter
 
 FIELDS = (
-    "action", "kind", "outbox_id", "entry_id", "result", "seconds", "method", "status",
+    "action", "kind", "outbox_id", "entry_id", "attempt", "result", "seconds", "worker",
+    "method", "status",
 )  # fmt: skip
 SECRET_LINK = re.compile(r"""/o/[^/\s"'\\]+""")
 

@@ -256,10 +256,17 @@ FAILPOINTS = False
 logging.logThreads = logging.logProcesses = False
 logging.logMultiprocessing = logging.logAsyncioTasks = False  # type: ignore[attr-defined]
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
+LOG_FORMATS = ("json", "readable")
 
 
 def logging_config(formatter: str) -> dict[str, Any]:
-    """Django's LOGGING: one stream to stderr, each line with request id and trace."""
+    """Django's LOGGING: one stream to stderr, each line with request id and trace.
+
+    Raises ImproperlyConfigured where LOG_FORMAT asks for another formatter that there is not.
+    """
+    formatter = env.str("LOG_FORMAT", default=formatter)
+    if formatter not in LOG_FORMATS:
+        raise ImproperlyConfigured(f"LOG_FORMAT must be one of {', '.join(LOG_FORMATS)}.")
     return {
         "version": 1,
         "disable_existing_loggers": False,

@@ -30,6 +30,7 @@ def test_what_outlasts_the_grace_is_handed_back_and_runs_elsewhere_at_once(drill
     worker.wait_until_it_runs("drill_row", 8)
     assert worker.stop() == Exit.UNFINISHED
     assert worker.said("8 jobs handed back unfinished")
+    assert worker.said("drill_row handed_back", times=8)
     idle = [entry["time_since_delivered"] for entry in pending_entries(drill)]
     assert len(idle) == 8
     drill.open_gate()

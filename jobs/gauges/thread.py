@@ -44,7 +44,6 @@ class LookThread[T]:
                 close_old_connections()
                 future.set_result(self._look())
             except BaseException as error:
-                connection.close()
                 future.set_exception(error)
         connection.close()
 

@@ -208,20 +208,24 @@ def test_a_relayed_row_whose_entry_is_nowhere_for_three_minutes_is_unaccounted(
     assert seen(looker)["unaccounted_rows"] == {(): 1.0}
 
 
-def test_a_job_that_is_done_while_its_entry_is_sought_is_not_unaccounted(
-    redis: redis_client.Redis, looker: Looker, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("meanwhile", ["done", "published again"])
+def test_a_job_that_moves_on_while_its_entry_is_sought_is_not_unaccounted(
+    redis: redis_client.Redis, looker: Looker, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     row = due_ago(300)
     redis.xdel("jobs", publish(redis, row))
     shift("relayed_at", row, -200)
     counted = lost.count_still_relayed
 
-    def done_meanwhile(found: list[tuple[int, str]]) -> int:
+    def moved_on(found: list[tuple[int, str]]) -> int:
         assert len(found) == 1
-        about(row).delete()
+        if meanwhile == "done":
+            about(row).delete()
+        else:
+            publish(redis, row)
         return counted(found)
 
-    monkeypatch.setattr(lost, "count_still_relayed", done_meanwhile)
+    monkeypatch.setattr(lost, "count_still_relayed", moved_on)
     assert seen(looker)["unaccounted_rows"] == {(): 0.0}
 
 
@@ -278,6 +282,9 @@ def test_a_database_that_hangs_is_a_failed_probe_and_not_a_hung_scrape(
     with psycopg.connect(**connection.get_connection_params()) as other:
         other.execute("LOCK TABLE jobs_outbox IN ACCESS EXCLUSIVE MODE")
         found = seen(looker)
+        # The server itself has ended the look: scrapes that wait would pile up there.
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        assert other.execute(waiting).fetchone() == (0,)
     assert found["probe_success"] == {("postgresql",): 0.0, ("redis",): 1.0}
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from stagedoor import __version__
 from tests.processes import ROOT
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`")
 ARROW = re.compile(r"^\| [^|]+ \| (T\d+)?[^|]* \| `([\w.]+)` \| [^|]+ \|$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
@@ -96,3 +98,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         if not target.exists() or (fragment and fragment not in headings(target)):
             astray.append(f"{path}#{fragment}")
     assert astray == []
+
+
+def test_the_changelog_tells_of_this_version() -> None:
+    releases = re.findall(r"^## (\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d$", CHANGELOG, re.MULTILINE)
+    assert releases[0] == __version__

@@ -27,6 +27,11 @@ def default_processes() -> int:
     """One process for each core; none on a build without a GIL, where threads scale."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return 0
+    return cores()
+
+
+def cores() -> int:
+    """The cores of this machine that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

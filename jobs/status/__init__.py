@@ -8,7 +8,7 @@ from .books import Books, HoldSeen, KindRows, ProcessSeen, holds_seen, read_book
 from .holds import clock, hold_line, one_line
 from .in_flight import InFlight, in_flight
 from .queue import Status, StreamPart, look, stream_part
-from .screen import pending_screen, status_screen
+from .screen import pending_screen, span, status_screen, table
 
 __all__ = [
     "Books",
@@ -26,6 +26,8 @@ __all__ = [
     "one_line",
     "pending_screen",
     "read_books",
+    "span",
     "status_screen",
     "stream_part",
+    "table",
 ]

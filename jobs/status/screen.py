@@ -32,7 +32,7 @@ def pending_screen(jobs: Sequence[InFlight]) -> str:
         )
         for job in jobs
     ]
-    return "\n".join(_table([heads, *rows])) if rows else "nothing is in flight"
+    return "\n".join(table([heads, *rows])) if rows else "nothing is in flight"
 
 
 def span(seconds: float | None) -> str:
@@ -58,7 +58,7 @@ def _lines(status: Status) -> Iterator[str]:
 def _books(books: Books) -> Iterator[str]:
     heads = ("outbox", "due", "held", "waiting for retry", "relayed", "dead", "discarded")
     kinds = [dataclasses.astuple(kind) for kind in (*books.kinds, books.total)]
-    yield from _table([heads, *[tuple(map(str, kind)) for kind in kinds]])
+    yield from table([heads, *[tuple(map(str, kind)) for kind in kinds]])
     yield f"oldest job {span(books.age)}, oldest not relayed {span(books.not_relayed)}"
     if books.next_retry_at is not None:
         yield f"next retry at {books.next_retry_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -68,7 +68,7 @@ def _books(books: Books) -> Iterator[str]:
     for role in ("worker", "relay"):
         alive = books.alive(role)
         yield f"{role}s alive {len(alive)}"
-        yield from _table([_process(one) for one in alive])
+        yield from table([_process(one) for one in alive])
 
 
 def _process(one: ProcessSeen) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def _stream(stream: StreamPart) -> Iterator[str]:
     pending = sum(consumer.pending for consumer in stream.consumers)
     yield f"stream {stream.length} entries, {pending} pending; {stream.letters} dead letters"
     yield f"oldest waiting {span(stream.waiting)}, oldest running {span(stream.running)}"
-    yield from _table(
+    yield from table(
         [
             (f"  {one.name}", f"{one.pending} pending", f"longest idle {span(one.idle)}")
             for one in stream.consumers
@@ -88,7 +88,8 @@ def _stream(stream: StreamPart) -> Iterator[str]:
     )
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Lines of columns as wide as their widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

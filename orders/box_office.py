@@ -1,8 +1,9 @@
-"""The groups `box office` and `door`: what their members may do."""
+"""The groups of staff: what their members may do."""
 
 from collections.abc import Mapping, Sequence
 
 from django.apps import apps
+from django.conf import settings
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
 from django.db.models import Q
@@ -18,6 +19,7 @@ MAY = {
     "tickets": (
         "view_ticket", "view_ticketfile", "view_delivery",
         "resend_tickets", "rerender_order", "export_attendees", "scan_ticket",
+        "view_notice", "view_stockcheck",
     ),
     "jobs": ("view_deadjob", "replay", "view_kindhold"),
 }  # fmt: skip
@@ -37,6 +39,8 @@ def make_group() -> None:
         create_permissions(apps.get_app_config(label), verbosity=0)
     _give(GROUP, MAY)
     _give(DOOR, AT_THE_DOOR)
+    # Without any permission: its members are told by email what was sold.
+    Group.objects.get_or_create(name=settings.REPORT_GROUP)
 
 
 def _give(name: str, may: Mapping[str, Sequence[str]]) -> None:

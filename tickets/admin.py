@@ -11,6 +11,7 @@ from jobs.story import story_of
 from orders.models import Order, OrderLine, Refund
 from orders.money import in_words
 
+from . import notice_admin  # noqa: F401 (its pages register themselves)
 from .answer import answer
 from .models import Delivery, Ticket, TicketFile
 from .order_actions import OrderActions

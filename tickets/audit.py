@@ -212,6 +212,17 @@ register(
         """,
     ),
     Rule(
+        "every email to staff has the processed row of its job, or was not sent and its job is not "
+        "done",
+        """
+        SELECT 'notice ' || notice_id FROM tickets_noticedelivery AS effect WHERE NOT EXISTS (
+            SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
+        ) AND (state IN ('sent', 'bounced') OR NOT EXISTS (
+            SELECT FROM jobs_outbox AS job WHERE job.id = effect.outbox_id
+        )) ORDER BY notice_id
+        """,
+    ),
+    Rule(
         "every lost link has its job, in the outbox or processed",
         """
         SELECT 'lost link ' || id FROM tickets_lostlinkrequest AS asked WHERE NOT EXISTS (

@@ -7,33 +7,32 @@ from orders.models import Order
 
 from . import deliveries, sending, services
 from .deliveries import Message
-from .models import ACCEPTED, Delivery
+from .models import ACCEPTED, Delivery, Email
 
 
 def tell[A](job: Job[A], message: Message, order: Order, *, wanted: bool = True) -> None:
     """The email without a file, sent once; nothing to do where it is not `wanted` any more."""
-    delivery = None
-    if wanted:
-        delivery = sent(deliveries.begin(message, order, None, job.outbox_id))
+    deliver(job, deliveries.begin(message, order, None, job.outbox_id) if wanted else None)
+
+
+def deliver[A](job: Job[A], email: Email | None) -> bool:
+    """The email that is begun, sent once; whether this job did it. Nothing to do where there is
+    none. Raises what `sending.send` does."""
+    if email is not None and email.state not in ACCEPTED:
+        email.provider_id = sending.send(email, _attachment(email))
     with job.effects():
-        if delivery is None or not settled(job, delivery):
+        done = email is not None and _settled(job, email)
+        if not done:
             job.nothing_to_do()
+    return done
 
 
-def sent(delivery: Delivery) -> Delivery:
-    """The same, once the provider has accepted it; raises what `sending.send` does."""
-    if delivery.state not in ACCEPTED:
-        delivery.provider_id = sending.send(delivery, _attachment(delivery))
-    return delivery
+def _settled[A](job: Job[A], email: Email) -> bool:
+    return deliveries.settle_sent(email, email.provider_id, job.outbox_id)
 
 
-def settled[A](job: Job[A], delivery: Delivery) -> bool:
-    """Inside `effects()`: it was accepted. False where that was known already."""
-    return deliveries.settle_sent(delivery, delivery.provider_id, job.outbox_id)
-
-
-def _attachment(delivery: Delivery) -> bytes | None:
-    file = delivery.file
+def _attachment(email: Email) -> bytes | None:
+    file = email.file if isinstance(email, Delivery) else None
     if file is None or file.size > settings.MAIL_ATTACHMENT_LIMIT:
         return None
     with services.ticket_storage().open(file.name) as stored:

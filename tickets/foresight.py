@@ -171,6 +171,11 @@ def _overtaken(later: Delivery, now: datetime) -> Prognosis:
     )
 
 
+def of_begun(email: Email, now: datetime) -> Prognosis:
+    """Of an email that was begun, accepted or not."""
+    return already_sent(email, now) if email.state in ACCEPTED else repeated(email, now)
+
+
 def repeated(delivery: Email, now: datetime) -> Prognosis:
     """Of an email that was begun, and is not known to be accepted."""
     since, window = ago(delivery.called_at or delivery.first_try_at, now), settings.MAIL_KEY_WINDOW

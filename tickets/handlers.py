@@ -22,6 +22,7 @@ from . import (
     issuing,
     link_handlers,  # noqa: F401 (its kind registers itself)
     metrics,
+    notice_handlers,  # noqa: F401 (its kinds register themselves)
     refund_foresight,
     reminding,  # noqa: F401 (its kinds register themselves)
     rendering,
@@ -198,13 +199,7 @@ def _email_tickets[A](job: Job[A], message: Message) -> Order | None:
     delivery = None
     if order.is_placed and file is not None and deliveries.is_newest(message, order):
         delivery = deliveries.begin_with(message, order, file, job.outbox_id)
-    if delivery is not None:
-        emailing.sent(delivery)
-    with job.effects():
-        settled = delivery is not None and emailing.settled(job, delivery)
-        if not settled:
-            job.nothing_to_do()
-    return order if settled else None
+    return order if emailing.deliver(job, delivery) else None
 
 
 @handler("refund_order", policy=REFUND, subject="order:{order_id}", foresee=_foresee_refunds)

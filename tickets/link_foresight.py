@@ -10,7 +10,7 @@ from jobs.prognosis import Effect, Prognosis
 
 from . import foresight
 from .lost_links import to_come
-from .models import ACCEPTED, LinkDelivery, LostLinkRequest
+from .models import LinkDelivery, LostLinkRequest
 
 GONE = Prognosis(Effect.NOTHING, "the request is not kept any more: nothing will happen")
 NO_ORDER = Prognosis(Effect.NOTHING, "the address has no order to come: nothing will happen")
@@ -27,10 +27,8 @@ def of_links(asked_ids: Sequence[int]) -> list[Prognosis]:
         delivery = begun.get(asked_id)
         if asked_id not in kept:
             return GONE
-        if delivery and delivery.state in ACCEPTED:
-            return foresight.already_sent(delivery, now)
         if delivery:
-            return foresight.repeated(delivery, now)
+            return foresight.of_begun(delivery, now)
         return foresight.SAFE if asked_id in with_orders else NO_ORDER
 
     return [one(asked_id) for asked_id in asked_ids]

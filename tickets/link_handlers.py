@@ -7,8 +7,8 @@ from jobs.job import Job
 from jobs.prognosis import Prognosis
 from jobs.registry import handler
 
-from . import deliveries, link_foresight, lost_links, sending
-from .models import ACCEPTED, LinkDelivery, LostLinkRequest
+from . import emailing, link_foresight, lost_links, sending
+from .models import LostLinkRequest
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,4 @@ def _consent(args: Sequence[LinkArgs]) -> None:
 def email_links(job: Job[LinkArgs]) -> None:
     """State: whoever has this address was sent the links of its orders to come, once, if any."""
     asked = LostLinkRequest.objects.filter(pk=job.args.asked_id).first()
-    delivery = lost_links.begin(asked, job.outbox_id) if asked else None
-    if delivery is not None:
-        _send(delivery)
-    with job.effects():
-        if delivery is None or not _settled(job, delivery):
-            job.nothing_to_do()
-
-
-def _send(delivery: LinkDelivery) -> None:
-    if delivery.state not in ACCEPTED:
-        delivery.provider_id = sending.send(delivery, None)
-
-
-def _settled(job: Job[LinkArgs], delivery: LinkDelivery) -> bool:
-    return deliveries.settle_sent(delivery, delivery.provider_id, job.outbox_id)
+    emailing.deliver(job, lost_links.begin(asked, job.outbox_id) if asked else None)

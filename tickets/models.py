@@ -189,6 +189,72 @@ class Delivery(Email):
         return {LINK: self.order}
 
 
+class NoticeKind(models.TextChoices):
+    SALES = "sales", "sales"
+    STOCK = "stock", "stock"
+
+
+class Notice(models.Model):
+    """What staff is told about a day: the words of all its emails; nobody's data is in them."""
+
+    kind = models.CharField(max_length=20, choices=NoticeKind)
+    day = models.DateField()
+    subject = models.CharField(max_length=250)
+    text = models.TextField()
+    html = models.TextField()
+    outbox_id = models.BigIntegerField()
+    made_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ("view",)
+        ordering = ("-day", "kind")
+        constraints = [models.UniqueConstraint("kind", "day", name="notice_day")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {self.day:%-d %b %Y}"
+
+
+class NoticeDelivery(Email):
+    """The email of a notice to one of the staff."""
+
+    notice = models.ForeignKey(Notice, models.PROTECT, related_name="deliveries")
+
+    class Meta:
+        default_permissions = ()
+        verbose_name_plural = "notice deliveries"
+        constraints = [models.UniqueConstraint("notice", "recipient", name="notice_recipient")]
+        indexes = [
+            models.Index(
+                "provider_id", name="notice_provider_id", condition=~models.Q(provider_id="")
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.notice} to {self.recipient}"
+
+    def links(self) -> dict[str, Order]:
+        """None."""
+        return {}
+
+
+class StockCheck(models.Model):
+    """What a check of the stock found. `places`: by how many the places taken differ from the
+    admissions sold; `tickets`: the same of sold admissions and valid tickets; `found`: where."""
+
+    at = models.DateTimeField(db_default=Now())
+    places = models.PositiveIntegerField()
+    tickets = models.PositiveIntegerField()
+    found = models.JSONField()
+    outbox_id = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ("view",)
+        ordering = ("-at",)
+
+    def __str__(self) -> str:
+        return f"stock check of {self.at:%-d %b %Y %H:%M} UTC"
+
+
 class Reminder(Batched):
     """The buyers of an event are reminded of it on the day before `day`, its date where it is.
 

@@ -199,6 +199,10 @@ REMINDER_HOUR = env.int("REMINDER_HOUR", default=10)
 if not 0 <= REMINDER_HOUR <= 23:
     raise ImproperlyConfigured("REMINDER_HOUR must be from 0 to 23.")
 
+# Which day it is for staff, and the group whose members are emailed what was sold.
+SHOP_ZONE = env.str("SHOP_ZONE", default="UTC")
+REPORT_GROUP = env.str("REPORT_GROUP", default="reports")
+
 # Who pays refunds back; see orders.payments.
 PAYMENTS = env.str("PAYMENTS", default="orders.payments.Recorded")
 

@@ -27,9 +27,11 @@ def test_the_shop_has_its_kinds() -> None:
         "announce_event",
         "announce_order",
         "begin_reminders",
+        "check_stock",
         "email_changed_tickets",
         "email_links",
         "email_refund",
+        "email_staff",
         "email_tickets",
         "pay_refund",
         "refund_order",
@@ -38,6 +40,7 @@ def test_the_shop_has_its_kinds() -> None:
         "render_tickets",
         "rerender_tickets",
         "resend_tickets",
+        "summarise_sales",
     ]
 
 

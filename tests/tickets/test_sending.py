@@ -288,8 +288,8 @@ def test_two_replays_of_the_same_many_do_not_wait_in_a_circle(mailbox: MailFolde
 def test_every_email_gives_up_before_the_provider_forgets_its_key() -> None:
     emails = [kind for kind in all_kinds() if kind.consent is not None]
     assert {kind.name for kind in emails} == {
-        "announce_order", "email_changed_tickets", "email_links", "email_refund", "email_tickets",
-        "remind_order", "resend_tickets",
+        "announce_order", "email_changed_tickets", "email_links", "email_refund", "email_staff",
+        "email_tickets", "remind_order", "resend_tickets",
     }  # fmt: skip
     for kind in emails:
         assert kind.policy.horizon() < DAY - MARGIN

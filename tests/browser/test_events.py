@@ -5,7 +5,7 @@ from django.contrib.auth.models import Group
 from jobs.testing import drain
 from orders.models import Event
 from tests.people import box_office, buy, new_event, new_type
-from tickets.models import Ticket
+from tickets.models import Scan, Ticket
 from tickets.tokens import grouped
 
 from .conftest import LogIn
@@ -44,6 +44,55 @@ def test_people_are_let_in_by_a_scanner_without_a_mouse(log_in: LogIn) -> None:
     scans(anna, "nonsense")
     anna.sees("No such ticket")
     assert anna.fits()
+
+
+def test_codes_that_come_faster_than_answers_are_each_answered(log_in: LogIn) -> None:
+    event = new_event(slug="nacht")
+    buy(new_type(event=event), 2)
+    drain()
+    first, second = Ticket.objects.order_by("seq")
+    anna = log_in(employee("tickets.scan_ticket"))
+    anna.go("/door/nacht/")
+    # Three tickets at one go, the second read twice: no key may be lost, and twice is once.
+    keys = [first.token, second.token, second.token, "nonsense"]
+    scans(anna, "\n".join(keys))
+    anna.sees("No such ticket", "2 of 2 in", "Valid")
+    anna.sees_no("Used", "Checking")
+    assert Scan.objects.count() == 3
+    # Nothing was gone to: the way back leads out of the door, to no form that is sent again.
+    anna.window.do(lambda page: page.reload())
+    anna.sees("2 of 2 in")
+    assert Scan.objects.count() == 3
+
+
+def test_an_answer_that_does_not_come_is_no_valid_ticket(log_in: LogIn) -> None:
+    event = new_event(slug="nacht")
+    buy(new_type(event=event), 1)
+    drain()
+    token = Ticket.objects.get().token
+    anna = log_in(employee("tickets.scan_ticket"))
+    anna.go("/door/nacht/")
+    scans(anna, token)
+    anna.sees("Valid", "1 of 1 in")
+    anna.window.do(lambda page: page.context.set_offline(True))
+    scans(anna, token)
+    anna.sees("No answer", "It is not known whether this ticket is good.")
+    anna.window.do(lambda page: page.context.set_offline(False))
+    assert len(anna.window.complaints()) >= 1
+    scans(anna, token)
+    anna.sees("Used at")
+
+
+def test_without_scripts_the_door_answers_too(log_in: LogIn) -> None:
+    event = new_event(slug="nacht")
+    buy(new_type(event=event), 1)
+    drain()
+    anna = log_in(employee("tickets.scan_ticket"))
+    anna.window.do(lambda page: page.route("**/door*.js", lambda route: route.fulfill(body="")))
+    anna.go("/door/nacht/")
+    scans(anna, Ticket.objects.get().token)
+    anna.sees("Valid", "1 of 1 in")
+    assert anna.focus().startswith("textbox")
 
 
 def test_an_event_is_moved_from_its_page(log_in: LogIn) -> None:

@@ -1,7 +1,16 @@
-// The scanner types wherever the cursor is: keep it in the field. Without this script, the page
-// itself puts it there after each scan.
+// Keeps the page while scans are sent: a page that is being loaded hears no key, and the next code
+// would lose its first letters. Without this script, each scan is a page of its own.
 "use strict";
+const form = document.querySelector("form.scan");
 const field = document.getElementById("code");
+const told = document.getElementById("told");
+const PARTS = ["told", "crowd", "scans"];
+const PATIENCE_MS = 3000;
+// Tries with the same key: within ten seconds the door takes them for one press.
+const TRIES = 3;
+const PAUSE_MS = 400;
+let last = Promise.resolve();
+
 const back = () => {
   if (!window.getSelection().toString()) field.focus();
 };
@@ -10,3 +19,55 @@ document.addEventListener("click", (event) => {
   if (!event.target.closest("a, button, input, label")) back();
 });
 window.addEventListener("focus", back);
+
+// The answer of the ticket before must not be read as that of this one.
+function say(words, hint = "") {
+  // The field stays where it is.
+  told.style.minHeight = `${told.offsetHeight}px`;
+  const answer = document.createElement("section");
+  answer.className = `answer ${hint ? "lost" : "asking"}`;
+  answer.append(Object.assign(document.createElement("h2"), { textContent: words }));
+  if (hint) answer.append(Object.assign(document.createElement("p"), { className: "what", textContent: hint }));
+  told.replaceChildren(answer);
+}
+
+async function ask(body) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await fetch(window.location.href, { method: "POST", body, signal: AbortSignal.timeout(PATIENCE_MS) });
+    } catch (error) {
+      if (tries === TRIES) throw error;
+      await new Promise((done) => setTimeout(done, PAUSE_MS));
+    }
+  }
+}
+
+async function scan(body) {
+  say("Checking …");
+  try {
+    const answer = await ask(body);
+    // Logged out meanwhile: the way in leads back here.
+    if (answer.redirected) return window.location.assign(answer.url);
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  } catch {
+    say("No answer", "It is not known whether this ticket is good. Check the network, reload the page, and look into the last scans.");
+  }
+}
+
+function show(page) {
+  document.title = page.title;
+  for (const id of PARTS) document.getElementById(id).replaceChildren(...page.getElementById(id).childNodes);
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const body = new FormData(form);
+  // A reader that reads one ticket twice at once has pressed once: one key until it is answered.
+  const pressed = form.key.value;
+  field.value = "";
+  back();
+  last = last.then(() => scan(body)).then(() => {
+    if (form.key.value === pressed) form.key.value = crypto.getRandomValues(new Uint32Array(2)).join("-");
+  });
+});

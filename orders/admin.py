@@ -1,5 +1,6 @@
 """The box office's pages for events: make, publish, close, and set how many places there are."""
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -28,14 +29,22 @@ class TicketTypeInline(admin.TabularInline[TicketType, Event]):
     form = TicketTypeForm
     formset = TicketTypeFormSet
     extra = 1
-    fields = ("name", "price", "max_per_order", "sort", "capacity", "places")
-    readonly_fields = ("places",)
+    fields = ("name", "price", "max_per_order", "sort", "capacity", "taken")
+    readonly_fields = ("taken",)
 
-    @admin.display(description="taken / capacity")
-    def places(self, kind: TicketType) -> str:
-        """What is sold of it, as it is now."""
-        stock = Stock.objects.filter(pk=kind.pk).first() if kind.pk else None
-        return f"{stock.taken} / {stock.capacity}" if stock else "—"
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With the places of each type."""
+        return super().get_queryset(request).select_related("stock")
+
+    @admin.display(description="taken")
+    def taken(self, kind: TicketType) -> str:
+        """How many places of it are sold, as it is now."""
+        return str(kind.stock.taken) if kind.pk else "—"
+
+    @admin.display(description="capacity")
+    def capacity(self, kind: TicketType) -> str:
+        """For those who only look."""
+        return str(kind.stock.capacity)
 
 
 @admin.register(Event)
@@ -74,10 +83,25 @@ class EventAdmin(EventActions):
             context["event_actions"] = self.event_actions(request, event)
         return super().render_change_form(request, context, *args, **kwargs)
 
+    @admin.display(description="sale opens")
+    def sale_opens(self, event: Event) -> str:
+        """For those who only look, as the two below."""
+        return _there(event, event.sale_opens_at)
+
+    @admin.display(description="sale closes")
+    def sale_closes(self, event: Event) -> str:
+        """On the event's own wall clock."""
+        return _there(event, event.sale_closes_at)
+
+    @admin.display(description="refunds until")
+    def refunds_end(self, event: Event) -> str:
+        """On the event's own wall clock."""
+        return _there(event, event.refunds_until) if event.refunds_until else "never"
+
     @admin.display(description="starts", ordering="starts_at")
     def starts_there(self, event: Event) -> str:
         """On the event's own wall clock."""
-        return f"{event.starts:%d %b %Y %H:%M} ({event.tz})"
+        return _there(event, event.starts_at)
 
     @admin.display(description="sold")
     def sold(self, event: Event) -> str:
@@ -159,3 +183,7 @@ class EventAdmin(EventActions):
                     f"{taken} are taken already: the capacity cannot be below that.",
                 )
         return not form.errors
+
+
+def _there(event: Event, at: datetime) -> str:
+    return f"{at.astimezone(event.zone):%d %b %Y %H:%M} ({event.tz})"

@@ -70,9 +70,11 @@ class EventForm(forms.ModelForm[Event]):
                 self._freeze()
 
     def _freeze(self) -> None:
-        for name in WHEN:
+        # Whoever may only look at the event has a form without fields.
+        for name in {*WHEN} & {*self.fields}:
             self.fields[name].disabled = True
-        self.fields["starts_local"].help_text = MOVE
+            if name == "starts_local":
+                self.fields[name].help_text = MOVE
 
     def clean_title(self) -> str:
         """The title as it will be printed."""
@@ -126,7 +128,7 @@ class TicketTypeForm(forms.ModelForm[TicketType]):
         min_value=0,
         max_value=CAPACITY_LIMIT,
         required=False,
-        help_text="For a new type; later on the page “Change capacity”.",
+        help_text="Of a new type; later it is set on the page “Change capacity”.",
     )
 
     price = forms.IntegerField(
@@ -144,6 +146,7 @@ class TicketTypeForm(forms.ModelForm[TicketType]):
         super().__init__(*args, **kwargs)
         if self.instance.pk:
             self.fields["capacity"].disabled = True
+            self.initial["capacity"] = self.instance.stock.capacity
 
     def clean_name(self) -> str:
         """The name as it will be printed."""

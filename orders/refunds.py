@@ -154,5 +154,14 @@ def _requested(refund: Refund) -> QuerySet[Refund]:
 
 
 def owed(order: Order) -> int:
-    """What is to be paid back for the order or was, in minor units; 0 where nothing is."""
-    return int(order.refunds.aggregate(sum=Sum("amount"))["sum"] or 0)
+    """What is still to be paid back for the order, in minor units; 0 where nothing is."""
+    return _sum(order.refunds.exclude(status=RefundStatus.DONE))
+
+
+def paid_back(order: Order) -> int:
+    """What was paid back for the order, in minor units."""
+    return _sum(order.refunds.filter(status=RefundStatus.DONE))
+
+
+def _sum(refunds: QuerySet[Refund]) -> int:
+    return int(refunds.aggregate(sum=Sum("amount"))["sum"] or 0)

@@ -23,6 +23,7 @@ from .tokens import new_token
 HOUR = timedelta(hours=1)
 LIMITS = {Act.RESEND: 3, Act.RENAME: 10}
 """In an hour, of one order."""
+ASKED = "asked for the email"
 
 
 class TooOften(Refused):
@@ -51,6 +52,12 @@ def refuse_resend(order: Order) -> None:
         )
 
 
+def refuse_resend_offer(order: Order) -> None:
+    """The same for a page that offers it: also where the limit is reached."""
+    refuse_resend(order)
+    _refuse_above_limit(order, Act.RESEND, ASKED)
+
+
 def resend(order_id: int, seen: int) -> bool:
     """T11: send the tickets once more, see `services.resend`. Raises Refused."""
     with transaction.atomic(durable=True):
@@ -58,7 +65,7 @@ def resend(order_id: int, seen: int) -> bool:
         refuse_resend(order)
         if newest_generation(order) != seen:
             return False
-        _refuse_above_limit(order, Act.RESEND, "asked for the email")
+        _refuse_above_limit(order, Act.RESEND, ASKED)
         job = enqueue("resend_tickets", order_id=order.pk, generation=seen + 1)
         _note(order, Act.RESEND, job, f"asked for the email again, number {seen + 1}")
     return True

@@ -24,6 +24,7 @@ from .views import private_form
 BUYER = Actor("the buyer")
 REASON = "given back by the buyer"
 NONE_CHOSEN = "Choose at least one ticket."
+GIVEN_BACK = "What you chose there was given back already. These tickets are left."
 CHANGED = (
     "The order has changed since you opened this page, and nothing was given back. Please look "
     "at it again."
@@ -74,8 +75,13 @@ def refund_page(request: HttpRequest, code: str) -> HttpResponseBase:
     seqs = _seqs(request.GET)
     if not asked and len(offer.open_rows) == 1:
         seqs = {offer.open_rows[0].seq}
-    error = NONE_CHOSEN if asked and not offer.chosen(seqs) else ""
+    error = _why_none(order, seqs) if asked and not offer.chosen(seqs) else ""
     return _page(request, order, offer, seqs, error)
+
+
+def _why_none(order: Order, seqs: set[int]) -> str:
+    # The page from before a refund, by the back button: nothing is wrong, and it was not forgotten.
+    return GIVEN_BACK if _are_refunded(order, seqs) else NONE_CHOSEN
 
 
 def offer_of(order: Order) -> Offer:

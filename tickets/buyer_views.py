@@ -47,7 +47,7 @@ def _resend_page(
 ) -> HttpResponse:
     context = {
         "order": order,
-        "refused": refused or _why_not(lambda: buyer.refuse_resend(order)),
+        "refused": refused or _why_not(lambda: buyer.refuse_resend_offer(order)),
         "form": SeenForm(initial={"seen": services.newest_generation(order)}),
     }
     return render(request, "tickets/resend.html", context, status=status)

@@ -80,6 +80,7 @@ def order_page(request: HttpRequest, code: str) -> HttpResponse:
         "lines": order.lines.all(),
         "progress": progress(order),
         "owed": refunds.owed(order),
+        "paid_back": refunds.paid_back(order),
         "waiting": WAITING,
         "tickets": renamable(order),
         "names_are_open": names_are_open(order),

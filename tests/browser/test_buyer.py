@@ -26,6 +26,28 @@ def test_a_buyer_asks_for_the_email_again(order: PlacedOrder, visitor: Visitor) 
     assert enqueued("resend_tickets") == [{"order_id": order.id, "generation": 2}]
 
 
+def test_who_goes_in_appears_with_the_tickets_on_the_open_page(
+    transactional_db: None, visitor: Visitor
+) -> None:
+    placed = buy(new_type(), 2)
+    visitor.go(f"/o/{placed.secret}/")
+    visitor.sees("We are making your tickets.")
+    visitor.sees_no("Who goes in")
+    drain()
+    visitor.sees("Your tickets are emailed.", "Who goes in")
+    assert visitor.links("Change the name on ticket 2") == 1
+
+
+def test_what_was_done_is_told_once(order: PlacedOrder, visitor: Visitor) -> None:
+    visitor.go(f"/o/{order.secret}/")
+    visitor.follow("Send it again")
+    visitor.press("Send it again")
+    visitor.sees("We are sending the email once more")
+    visitor.window.do(lambda page: page.reload())
+    visitor.sees("Your tickets are emailed.")
+    visitor.sees_no("We are sending the email once more")
+
+
 def test_a_buyer_names_another_holder(order: PlacedOrder, visitor: Visitor) -> None:
     visitor.go(f"/o/{order.secret}/")
     visitor.follow("Change the name on ticket 2")

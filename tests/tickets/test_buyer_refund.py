@@ -193,6 +193,29 @@ def test_nothing_chosen_is_asked_again(client: Client, page: str, query: str) ->
     assert "Choose at least one ticket." in get(client, page, query)
 
 
+def test_the_page_from_before_a_refund_says_that_it_was_done(client: Client, page: str) -> None:
+    client.post(page, form_of(get(client, page, "?seq=2")))
+    shown = get(client, page, "?seq=2")
+    assert "was given back already" in shown
+    assert "Choose at least one ticket." not in shown
+
+
+def test_what_was_paid_out_is_not_promised_once_more(
+    client: Client, page: str, placed: PlacedOrder
+) -> None:
+    client.post(page, form_of(get(client, page, "?seq=3")))
+    drain()
+    of_order = page.removesuffix("refund/")
+    assert sums(get(client, of_order)) == [("We pay back", "€20.00")]
+    assert services.paid_out(placed.id, Refund.objects.get().pk, Actor("boxoffice"))
+    assert sums(get(client, of_order)) == [("Paid back", "€20.00")]
+
+
+def sums(shown: str) -> list[tuple[str, str]]:
+    """The lines below the total."""
+    return re.findall(r'colspan="2">([^<]* back)</th><td class="number">([^<]*)<', shown)
+
+
 def test_after_the_deadline_the_page_says_so_and_nothing_is_given_back(
     client: Client, page: str
 ) -> None:

@@ -1,6 +1,7 @@
 // Follows the state of an order; without it the page refreshes by itself.
 "use strict";
 const progress = document.getElementById("progress");
+const holders = document.getElementById("holders");
 const FINAL = ["emailed", "bounced", "partly_refunded", "refunded", "cancelled"];
 
 function show(status) {
@@ -9,6 +10,15 @@ function show(status) {
     part.hidden = part.dataset.for !== status.state;
   }
   progress.querySelector("[data-pdf]").hidden = !status.pdf;
+}
+
+// Who goes in is there as soon as the tickets are.
+async function name(status) {
+  if (!status.tickets || holders.childElementCount) return;
+  const answer = await fetch(window.location.pathname);
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  holders.replaceChildren(...page.getElementById("holders").childNodes);
 }
 
 function over() {
@@ -23,11 +33,17 @@ async function follow(pause) {
   await new Promise((done) => setTimeout(done, pause * (0.8 + Math.random() * 0.4)));
   try {
     const answer = await fetch(progress.dataset.statusUrl, { headers: { Accept: "application/json" } });
-    if (answer.ok) show(await answer.json());
+    if (answer.ok) {
+      const status = await answer.json();
+      await name(status);
+      show(status);
+    }
   } catch {
     // Offline for a moment: the next look will tell.
   }
   follow(Math.min(pause * 1.4, 15000));
 }
 
+// What was just done is told once: not again when the page is opened later.
+window.history.replaceState(null, "", window.location.pathname);
 follow(1000);

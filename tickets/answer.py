@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jobs.story import Happening, State
 from orders.models import Order
 
-from .answer_parts import BY_ITSELF, Answer, came_back, dead, open_job, state_of
+from .answer_parts import Answer, came_back, dead, on_its_way, open_job, state_of
 from .models import ACCEPTED, WITH_TICKETS, Delivery, MessageKind
 from .refund_answer import both, refund_answer
 from .services import newest_file
@@ -34,7 +34,7 @@ def _made(story: Sequence[Happening]) -> Answer:
         return Answer("The tickets are not made, and no job is to do it.", "Render again.", "bad")
     if job.what == State.DEAD:
         return dead("The tickets are not made", job, "render again")
-    return Answer(f"The tickets are being made: {state_of(job)}.", BY_ITSELF)
+    return Answer(f"The tickets are being made: {state_of(job)}.", on_its_way())
 
 
 def _emailed(order: Order, story: Sequence[Happening]) -> Answer:
@@ -46,7 +46,9 @@ def _emailed(order: Order, story: Sequence[Happening]) -> Answer:
     again = " again" if sent else ""
     if job.what == State.DEAD:
         return dead(f"The tickets are made, but not emailed{again}", job, "resend the email")
-    return Answer(f"The tickets are made and will be emailed{again}: {state_of(job)}.", BY_ITSELF)
+    return Answer(
+        f"The tickets are made and will be emailed{again}: {state_of(job)}.", on_its_way()
+    )
 
 
 def _sent(sent: Delivery) -> Answer:

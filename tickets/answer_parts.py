@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from jobs.processes import alive
 from jobs.story import UNFINISHED, Happening, State
 
 from .models import Delivery
@@ -10,6 +11,7 @@ from .timeline import dead_job_page
 from .times import clock
 
 BY_ITSELF = "Nothing to do: it goes on by itself."
+NOBODY = "Nothing to do for this order: it goes on as soon as a {} is at work, and none is now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,12 @@ class Answer:
     todo: str
     tone: str = ""
     url: str = ""
+
+
+def on_its_way() -> str:
+    """What to do about a job that is not done: nothing, if somebody is at work to do it."""
+    missing = [role for role in ("relay", "worker") if not alive(role)]
+    return NOBODY.format(" and a ".join(missing)) if missing else BY_ITSELF
 
 
 def came_back(email: Delivery) -> str:

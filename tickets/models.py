@@ -43,7 +43,7 @@ class Ticket(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"ticket {self.seq} of order {self.order_id}"
+        return f"ticket {self.order.code}-{self.seq}"
 
 
 class TicketFile(models.Model):
@@ -67,7 +67,7 @@ class TicketFile(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"file of order {self.order_id}, version {self.order_version}"
+        return f"file of order {self.order.code}, version {self.order_version}"
 
 
 class MessageKind(models.TextChoices):
@@ -182,7 +182,7 @@ class Delivery(Email):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} to the buyer of order {self.order_id}"
+        return f"{self.kind} to the buyer of order {self.order.code}"
 
     def links(self) -> dict[str, Order]:
         """Its order's own."""
@@ -337,7 +337,7 @@ class BuyerAct(models.Model):
         default_permissions = ()
 
     def __str__(self) -> str:
-        return f"{self.what} of order {self.order_id}"
+        return f"{self.what} of order {self.order.code}"
 
 
 class LostLinkRequest(models.Model):

@@ -197,8 +197,9 @@ def _of_placed(order: Order) -> Iterator[tuple[str, Deed]]:
 def _to_pay(order: Order) -> Iterator[tuple[str, Deed]]:
     waiting = refunds.to_pay(order)
     for refund in waiting:
-        which = f" refund {refund.number}" if len(waiting) > 1 else ""
-        yield REFUND, Deed(f"Mark{which} as paid out", _url("paid_out", order), refund.pk)
+        which = f" of refund {refund.number}" if len(waiting) > 1 else ""
+        label = f"Mark {in_words(refund.amount, order.currency)}{which} as paid out"
+        yield REFUND, Deed(label, _url("paid_out", order), refund.pk)
 
 
 def _url(name: str, order: Order) -> str:

@@ -6,7 +6,7 @@ from jobs.story import Happening, State
 from orders.models import Order, Refund, RefundStatus
 from orders.money import in_words
 
-from .answer_parts import BY_ITSELF, Answer, came_back, dead, open_job, state_of
+from .answer_parts import Answer, came_back, dead, on_its_way, open_job, state_of
 from .models import ACCEPTED, Delivery, MessageKind
 from .times import clock
 
@@ -60,7 +60,7 @@ def _told(order: Order, refunds: Sequence[Refund], story: Sequence[Happening], t
         return Answer(text, "Nobody told the buyer: please do.", "bad")
     if job.what == State.DEAD:
         return dead(f"{text} The buyer is not told", job, "tell the buyer yourself")
-    return Answer(f"{text} The buyer will be told: {state_of(job)}.", BY_ITSELF)
+    return Answer(f"{text} The buyer will be told: {state_of(job)}.", on_its_way())
 
 
 def _accepted(order: Order, kind: MessageKind) -> list[Delivery]:

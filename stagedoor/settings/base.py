@@ -90,6 +90,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_I18N = True
+FORMAT_MODULE_PATH = ["stagedoor.formats"]
 USE_TZ = True
 CSRF_FAILURE_VIEW = "stagedoor.errors.csrf_failure"
 CSRF_COOKIE_HTTPONLY = True

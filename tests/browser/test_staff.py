@@ -27,6 +27,16 @@ def test_the_box_office_finds_an_order_from_the_index(log_in: LogIn) -> None:
     office.sees(order.code, "Ada Lovelace", "Parkett")
 
 
+def test_the_list_of_orders_shows_every_column_beside_its_filters(log_in: LogIn) -> None:
+    event = new_event(title="Ein sehr langer Titel: Donaudampfschifffahrtsmusik")
+    long = "a.very.long.address.of.somebody@mail.of-a-long-name.example.org"
+    buy(new_type(event=event), buyer_name="Hubert Wolfeschlegelsteinhausen", email=long)
+    office = log_in(box_office())
+    office.go("/admin/orders/order/")
+    hidden = "list => list.scrollWidth - list.clientWidth"
+    assert office.window.do(lambda page: page.locator(".results").evaluate(hidden)) == 0
+
+
 def test_a_page_that_is_not_for_somebody_says_so_in_plain_words(log_in: LogIn) -> None:
     staff = log_in(stranger())
     assert staff.go("/admin/orders/order/") == 403

@@ -175,7 +175,7 @@ def test_the_page_of_the_event_shows_how_many_were_told(
     office.post(page(kind.event, "cancel"), cancel_form())
     at_first = told(office.get(page(kind.event, "change")))
     assert "Told 0 of 3 buyers, 0 of 3 orders refunded." in at_first
-    assert "goes on by itself" in at_first
+    assert "it goes on as soon as a relay and a worker is at work" in at_first
     drain()
     shown = told(office.get(page(kind.event, "change")))
     assert "Told 3 of 3 buyers, 3 of 3 orders refunded." in shown

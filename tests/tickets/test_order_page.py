@@ -19,6 +19,7 @@ from django.utils import timezone
 from jobs import events
 from jobs.models import KindHold, OutboxRow, What
 from jobs.outbox import enqueue
+from jobs.processes import say_alive
 from jobs.testing import drain, enqueued
 from orders.box_office import make_group
 from orders.models import Order, OrderStatus, Refund
@@ -105,6 +106,8 @@ def has(lines: list[str], *beginnings: str) -> None:
 
 
 def test_an_order_that_was_just_placed_is_being_made(office: Client, placed: PlacedOrder) -> None:
+    say_alive("worker", "worker-1", "reading")
+    say_alive("relay", "relay-1", "relaying")
     answer, lines = shown(office, placed)
     job = OutboxRow.objects.get().pk
     assert f"The tickets are being made: job {job} is due since" in answer
@@ -113,6 +116,27 @@ def test_an_order_that_was_just_placed_is_being_made(office: Client, placed: Pla
         lines, "placed 2 tickets, €85.00", f"job {job} render_tickets: enqueued",
         f"job {job} render_tickets: due",
     )  # fmt: skip
+
+
+def test_nothing_is_said_to_go_on_by_itself_while_nobody_is_at_work(
+    office: Client, placed: PlacedOrder
+) -> None:
+    assert "as soon as a relay and a worker is at work" in shown(office, placed)[0]
+    say_alive("relay", "relay-1", "relaying")
+    answer = shown(office, placed)[0]
+    assert "it goes on as soon as a worker is at work, and none is now" in answer
+    assert "by itself" not in answer
+
+
+def test_nothing_on_the_page_is_named_by_a_key_of_the_database(
+    office: Client, placed: PlacedOrder
+) -> None:
+    drain()
+    page = plain(text(office.get(address(placed))))
+    for name in (f"ticket {placed.code}-1", f"file of order {placed.code}, version 1",
+                 f"tickets to the buyer of order {placed.code}"):  # fmt: skip
+        assert name in page
+    assert f"of order {placed.id}" not in page
 
 
 def test_an_order_that_is_done_says_where_the_email_went_and_its_provider_id(
@@ -522,19 +546,19 @@ def test_a_refund_is_marked_as_paid_out_once_with_who_and_when(
     office: Client, placed: PlacedOrder
 ) -> None:
     drain()
-    assert "Mark as paid out" not in text(office.get(address(placed)))
+    assert "as paid out</button>" not in text(office.get(address(placed)))
     services.refund(placed.id, "moved", Actor("grace"))
     drain()
     answer, _ = shown(office, placed)
     assert "€85.00 to pay back. The buyer was told at" in answer
     assert "Pay it back, then mark it as paid out." in answer
     owed = Refund.objects.get()
-    assert "is marked as paid out." in text(press(office, placed, "Mark as paid out"))
+    assert "is marked as paid out." in text(press(office, placed, "Mark €85.00 as paid out"))
     assert Refund.objects.get().status == "done"
     answer, lines = shown(office, placed)
     assert "€85.00 paid out. The buyer was told at" in answer
     assert "Nothing to do." in answer
-    assert "Mark as paid out" not in text(office.get(address(placed)))
+    assert "as paid out</button>" not in text(office.get(address(placed)))
     has(lines, "refund requested by grace €85.00: moved",
         "staff by boxoffice marked €85.00 as paid out (request ")  # fmt: skip
     assert "was marked as paid out already" in paid_out(office, placed, owed.pk)
@@ -564,7 +588,7 @@ def test_a_refund_that_the_provider_refuses_is_paid_by_hand(
     assert "€85.00 could not be paid back: card expired. The buyer was told" in answer
     assert "Pay it back by hand, then mark it as paid out." in answer
     has(lines, "refund requested", "refund: not paid back card expired")
-    assert "is marked as paid out." in text(press(office, placed, "Mark as paid out"))
+    assert "is marked as paid out." in text(press(office, placed, "Mark €85.00 as paid out"))
     assert Refund.objects.get().status == "done"
 
 
@@ -578,7 +602,7 @@ def test_paying_out_is_for_who_may_refund_and_by_post_alone(
     Group.objects.get(name="box office").permissions.remove(
         Permission.objects.get(codename="refund_order")
     )
-    assert "Mark as paid out" not in text(client.get(address(placed)))
+    assert "as paid out</button>" not in text(client.get(address(placed)))
     answer = client.post(address(placed, "paid_out"), {"seen": Refund.objects.get().pk})
     assert answer.status_code == 403
     assert Refund.objects.get().status == "requested"

@@ -7,6 +7,7 @@ from django import template
 from django.db.models import Count
 
 from orders.models import Announcement, Event
+from tickets.answer_parts import on_its_way
 from tickets.models import ACCEPTED, ANNOUNCED, Delivery, MessageKind, Reminder
 
 register = template.Library()
@@ -43,7 +44,9 @@ def announcements(event: Event) -> dict[str, object]:
     """What was announced, the newest first."""
     found = list(event.announcements.order_by("-number"))
     sent = _sent(event, *ANNOUNCED.values()) if found else {}
-    return {"event": event, "announcements": [_told(one, sent.get(one.number, 0)) for one in found]}
+    told = [_told(one, sent.get(one.number, 0)) for one in found]
+    going = on_its_way() if any(one.going for one in told) else ""
+    return {"event": event, "announcements": told, "on_its_way": going}
 
 
 def _sent(event: Event, *kinds: MessageKind) -> dict[int, int]:

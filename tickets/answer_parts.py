@@ -11,7 +11,7 @@ from .timeline import dead_job_page
 from .times import clock
 
 BY_ITSELF = "Nothing to do: it goes on by itself."
-NOBODY = "Nothing to do for this order: it goes on as soon as a {} is at work, and none is now."
+NOBODY = "Nothing to do here: it goes on as soon as a {} is at work, and none is now."
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ class Queued:
 class Outlook:
     """What is due at `at`, what a job of each kind costs, and who works.
 
-    `then`: the kind that each job of a kind enqueues. `held_until`: the last end of a hold behind
-    which jobs wait, None where none does; they are not in `queued`.
+    `then`: the kind that each job of a kind enqueues. `held`: the kinds of which jobs wait behind
+    a hold, and its end; they are not in `queued`.
     """
 
     at: datetime
@@ -34,7 +34,7 @@ class Outlook:
     costs: Mapping[str, Cost]
     fleet: Fleet
     then: Mapping[str, str] = field(default_factory=dict)
-    held_until: datetime | None = None
+    held: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
     def depth(self) -> int:
@@ -54,18 +54,18 @@ class Outlook:
         return self._latest(_later(self.at, self.drain_seconds()))
 
     def seconds_until_done(self, kind: str, due: datetime) -> float:
-        """Until a job of `kind` that came due then is done; infinite where nobody works.
+        """Until a job of `kind` that came due then is done; infinite where nobody works,
+        or the kind is held.
 
         What is behind tickets (`bulk`) keeps no ticket waiting.
         """
         before = (one for one in self.queued if not one.bulk and one.due < due)
         ahead = sum(self.fleet.seconds(self._cost(one.kind), one.number) for one in before)
-        return ahead + self._cost(kind).slot if self.fleet.slots else math.inf
+        works = self.fleet.slots and kind not in self.held
+        return ahead + self._cost(kind).slot if works else math.inf
 
     def _latest(self, drained: datetime | None) -> datetime | None:
-        if drained is None or self.held_until is None:
-            return drained
-        return max(drained, self.held_until)
+        return max(drained, *self.held.values()) if drained and self.held else drained
 
     def _cost(self, kind: str) -> Cost:
         return self.costs.get(kind, UNKNOWN)

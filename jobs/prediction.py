@@ -1,5 +1,6 @@
 """One look at the queue for predictions: what is due, what jobs cost lately, who works."""
 
+import math
 import threading
 import time
 
@@ -33,6 +34,11 @@ SELECT kind, avg(duration_ms)::float8 / 1000
 FROM (SELECT kind, duration_ms FROM jobs_processed ORDER BY outbox_id DESC LIMIT %s) AS newest
 GROUP BY kind
 """
+JOB = """
+SELECT due_at FROM jobs_outbox
+WHERE subject = %s AND kind = %s AND dead_at IS NULL AND available_at <= statement_timestamp()
+ORDER BY id LIMIT 1
+"""
 NEWEST = 5_000
 """Processed rows whose mean counts, by the primary key: a night's, as long as it is young."""
 OVERHEAD = 0.008
@@ -61,8 +67,22 @@ def outlook() -> Outlook:
         costs=costs,
         fleet=Fleet(int(slots)),
         then={kind.name: kind.then for kind in registry.all_kinds() if kind.then},
-        held_until=max((held for *_, held in line if held is not None), default=None),
+        held={kind: held for kind, *_, held in line if held is not None},
     )  # fmt: skip
+
+
+def seconds_left(subject: str, kind: str) -> float | None:
+    """Until the job of `kind` about `subject` is done, as far as can be foreseen; None: it cannot.
+
+    It cannot where there is none, where it failed and waits, where its kind is held, and where
+    nobody works.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(JOB, [subject, kind])
+        found = cursor.fetchone()
+    now = lately() if found else None
+    seconds = now.seconds_until_done(kind, found[0]) if now else math.inf
+    return seconds if seconds < math.inf else None
 
 
 class Lately:

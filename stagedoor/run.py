@@ -133,9 +133,7 @@ class Run:
 
     def _start_parts(self, environment: Mapping[str, str]) -> None:
         (self.place.folder / "static").mkdir(exist_ok=True)  # its absence is warned of
-        (self.place.folder / "mail").mkdir(
-            exist_ok=True
-        )  # for its switches
+        (self.place.folder / "mail").mkdir(exist_ok=True)  # for its switches
         configuration = str(ROOT / "deploy" / "gunicorn.conf.py")
         words = ("-m", "gunicorn", "--config", configuration, "stagedoor.wsgi")
         self.supervisor.keep(self._part("web", *words, env=environment))

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from jobs.outbox import has_dead
+from jobs.prediction import seconds_left
 from orders.models import Order, OrderStatus
 
+from .estimate import WAITS, sentence
 from .models import ACCEPTED, WITH_TICKETS, DeliveryState, TicketFile, TicketStatus
 from .services import newest_file
 from .telling import was_told
@@ -12,11 +14,12 @@ from .telling import was_told
 
 @dataclass(frozen=True)
 class Progress:
-    """`file` is what can be downloaded."""
+    """`file` is what can be downloaded. `estimate`: when the state ends, in words, or empty."""
 
     state: str
     tickets: int
     file: TicketFile | None
+    estimate: str = ""
 
 
 def progress(order: Order) -> Progress:
@@ -26,7 +29,8 @@ def progress(order: Order) -> Progress:
     if order.status != OrderStatus.PLACED:
         return Progress(order.status, tickets, None)
     file = newest_file(order)
-    return Progress(_state(order, file), tickets, file)
+    state = _state(order, file)
+    return Progress(state, tickets, file, _estimate(order, state))
 
 
 def _state(order: Order, file: TicketFile | None) -> str:
@@ -40,6 +44,13 @@ def _state(order: Order, file: TicketFile | None) -> str:
         if not refunded:
             return "ready" if file else "placed"
     return "partly_refunded" if refunded else "emailed"
+
+
+def _estimate(order: Order, state: str) -> str:
+    if state not in WAITS:
+        return ""
+    kind, _ = WAITS[state]
+    return sentence(state, seconds_left(f"order:{order.pk}", kind))
 
 
 def _came_back(order: Order) -> bool:

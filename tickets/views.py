@@ -92,7 +92,7 @@ def order_page(request: HttpRequest, code: str) -> HttpResponse:
 @require_safe
 @private
 def order_status(request: HttpRequest, code: str) -> JsonResponse:
-    """`/orders/<code>/status/`: `{"state", "tickets", "pdf"}`."""
+    """`/orders/<code>/status/`: `{"state", "tickets", "pdf", "estimate"}`."""
     order = granted_order(request, code)
     now = progress(order)
     return JsonResponse(
@@ -100,6 +100,7 @@ def order_status(request: HttpRequest, code: str) -> JsonResponse:
             "state": now.state,
             "tickets": now.tickets,
             "pdf": reverse("order-pdf", args=[code]) if now.file else None,
+            "estimate": now.estimate,
         }
     )
 

@@ -67,7 +67,7 @@ def state(client: Client, page: str) -> tuple[str, int, str | None]:
     answer: Answer = client.get(f"{page}status/")
     assert answer.status_code == 200
     found: dict[str, Any] = json.loads(answer.content)
-    assert set(found) == {"state", "tickets", "pdf"}
+    assert set(found) == {"state", "tickets", "pdf", "estimate"}
     return found["state"], found["tickets"], found["pdf"]
 
 

@@ -10,6 +10,9 @@ function show(status) {
     part.hidden = part.dataset.for !== status.state;
   }
   progress.querySelector("[data-pdf]").hidden = !status.pdf;
+  const estimate = progress.querySelector("[data-estimate]");
+  estimate.textContent = status.estimate;
+  estimate.hidden = !status.estimate;
 }
 
 // Who goes in is there as soon as the tickets are.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from .failpoint import failpoint
 from .reclaim import Reclaim
 from .stream import Entry, StreamAway, StreamHung, StreamRefused, WorkerStream
 
+logger = logging.getLogger(__name__)
 HUNG_LIMIT = 3
 """Blocking reads in a row that may hang while the server answers PING (design §6)."""
 WAKE_AGAIN = 0.1
@@ -75,6 +77,7 @@ class Reading:
             return Batch(await self._read_new(count), redelivered=False)
         entries = [entry for entry in entries if not self._known(entry.id)]
         metrics.ENTRIES_REDELIVERED.inc(len(entries))
+        _tell(entries)
         return Batch(entries, redelivered=True)
 
     async def _read_new(self, count: int) -> list[Entry]:
@@ -121,3 +124,13 @@ class Reading:
                 with contextlib.suppress(StreamAway, StreamRefused):
                     await self._stream.wake_reader()
                 await asyncio.sleep(WAKE_AGAIN)
+
+
+def _tell(entries: list[Entry]) -> None:
+    # A worker that was killed says nothing itself: who takes its jobs up does, by their entries.
+    if entries:
+        logger.info(
+            "takes up what a worker left unfinished: %s",
+            " ".join(entry.id for entry in entries),
+            extra={"action": "take up"},
+        )

@@ -165,20 +165,28 @@ def test_stopping_finishes_what_runs_and_takes_nothing_new(
     assert pending(redis) == 0
 
 
+TAKES_UP = "takes up what a worker left unfinished: "
+
+
 def test_what_is_unfinished_at_the_end_of_the_grace_stays_pending_and_runs_again(
-    gate: Gate, stream: RelayStream, redis: redis_client.Redis
+    gate: Gate, stream: RelayStream, redis: redis_client.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "jobs.reading")
     put()
     publishing.step(stream, 500)
     with working(grace=0.1) as worker:
         wait_for(lambda: gate.came, "a running job")
         assert worker.stop() is Exit.UNFINISHED
     assert pending(redis) == 1
+    entry = OutboxRow.objects.get().entry_id or ""
+    assert not any(line.startswith(TAKES_UP) for line in caplog.messages)
     with working():
         wait_for(lambda: len(gate.came) == 2, "the job running again")
         gate.open.set()
         wait_for(lambda: pending(redis) == 0, "the job acknowledged")
     worker.let_go()
+    [told] = [line for line in caplog.messages if line.startswith(TAKES_UP)]
+    assert told == TAKES_UP + entry
     assert ProcessedJob.objects.count() == 1
 
 

@@ -39,7 +39,8 @@ def _ranges(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
         "BLOCK", "HUNG_AFTER", "LEASE", "LEASE_RENEWAL", "RECLAIM", "NAME_TTL", "NAME_WAIT",
         "HEARTBEAT", "BACKOFF_MIN", "LAG_LIMIT", "UNKNOWN_DELAY", "RELAY_POLL",
         "RECONCILE", "RECONCILE_AFTER", "HOLD_MIN", "REPLAYS_PER_SECOND",
-        "BULK_LATE", "SAMPLES_KEPT", "PROBE_TIMEOUT", "TURN_LIMIT",
+        "BULK_LATE", "SAMPLES_KEPT", "PROBE_TIMEOUT", "TURN_LIMIT", "SCHEDULE_POLL",
+        "SCHEDULE_FORGET",
     )  # fmt: skip
     for name in positive:
         if jobs[name] <= 0:

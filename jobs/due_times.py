@@ -80,7 +80,7 @@ def _names_any_hour(clock: CronSim) -> bool:
 def _any_hour(wall: datetime, zone: ZoneInfo) -> list[DueTime]:
     first, second = _showings(wall, zone)
     if _is_shown(first, wall, zone):
-        return [DueTime(at) for at in {first, second}]
+        return [DueTime(at) for at in sorted({first, second})]
     return []
 
 

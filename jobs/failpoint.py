@@ -27,6 +27,11 @@ FAILPOINTS = (
     "dead_letters.posted",
     "replay.made_due",
     "replay.committed",
+    "scheduler.locked",
+    "scheduler.slot_written",
+    "scheduler.job_written",
+    "scheduler.moved",
+    "scheduler.committed",
     "acknowledger.before",
     "acknowledger.after",
 )

@@ -21,6 +21,9 @@ class CatchUp:
 
     limit: int
 
+    def __str__(self) -> str:
+        return {0: "none", 1: "one"}.get(self.limit, f"the newest {self.limit}")
+
 
 SKIP = CatchUp(0)
 ONCE = CatchUp(1)

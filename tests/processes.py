@@ -182,6 +182,10 @@ class Product:
         wait_for(lambda: _answers(port) or process.popen.poll() is not None, "an answer of web")
         return process
 
+    def scheduler(self, *options: str, **environment: str) -> Process:
+        """A scheduler."""
+        return self.command("schedule", *options, **environment)
+
     def command(self, *words: str, **environment: str) -> Process:
         """A management command."""
         return self._start(words[0], "manage.py", *words, **environment)

@@ -4,7 +4,7 @@ from .dead import DeadJob, RefusedEntry, ReplayBatch
 from .processes import Process
 from .queue import OutboxRow, ProcessedJob, QueueEpoch
 from .samples import Sample
-from .schedules import Result, ScheduleCursor, ScheduledRun, SchedulePause
+from .schedules import ScheduleCursor, ScheduledRun, SchedulePause
 from .story import JobEvent, KindHold, What
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "QueueEpoch",
     "RefusedEntry",
     "ReplayBatch",
-    "Result",
     "Sample",
     "ScheduleCursor",
     "SchedulePause",

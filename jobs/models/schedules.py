@@ -4,30 +4,19 @@ from django.db import models
 from django.db.models.functions import Now
 
 
-class Result(models.TextChoices):
-    """What became of a due time."""
-
-    ON_TIME = "on time"
-    CAUGHT_UP = "caught up"
-    BY_HAND = "by hand"
-    SKIPPED = "skipped"
-    PAUSED = "paused"
-    SUPPRESSED = "suppressed"
-
-
 class ScheduledRun(models.Model):
     """A due slot: one due time of a schedule, with the job it became; or several that did not fire.
 
     The unique constraint is what lets a due time fire once. `outbox_id` is null where none fired;
     then the row stands for `count` due times from `due_at` to `last_due_at`. `seconds_late`: from
-    the due time (the last one) to when a scheduler came to it.
+    the (last) due time to when it was decided. `result`: see `due_slots.Result`.
     """
 
     name = models.CharField(max_length=100)
     due_at = models.DateTimeField()
     last_due_at = models.DateTimeField()
     count = models.PositiveIntegerField(db_default=1)
-    result = models.CharField(max_length=20, choices=Result)
+    result = models.CharField(max_length=20)
     seconds_late = models.FloatField()
     decided_at = models.DateTimeField(db_default=Now())
     outbox_id = models.BigIntegerField(null=True)
@@ -80,16 +69,23 @@ class ScheduleCursor(models.Model):
 
 
 class SchedulePause(models.Model):
-    """A schedule that a person has paused: its due times do not fire until they resume it."""
+    """A time in which a person had a schedule paused: its due times do not fire. Null: still."""
 
-    name = models.CharField(max_length=100, unique=True)
+    name = models.CharField(max_length=100)
     since = models.DateTimeField(db_default=Now())
+    until = models.DateTimeField(null=True)
     reason = models.TextField()
     by = models.CharField(max_length=200)
+    resumed_by = models.CharField(max_length=200, db_default="", blank=True)
 
     class Meta:
         db_table = "jobs_schedule_pause"
         default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                "name", condition=models.Q(until__isnull=True), name="jobs_schedule_pause_open"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"pause of {self.name}"

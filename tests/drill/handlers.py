@@ -12,6 +12,7 @@ from django.db import connection
 from jobs.job import Job
 from jobs.policy import Policy
 from jobs.registry import handler
+from jobs.schedule import Schedule, all_, declare
 
 from .work import allocate, segfault, wait
 
@@ -141,3 +142,11 @@ def compute(job: Job[DrillArgs]) -> None:
     """State: the row is there, after work in a render process."""
     job.compute(wait, job.args.ms, gate())
     leave_row(job)
+
+
+declare(
+    Schedule(
+        name="drill", cron="* * * * *", kind="drill_row", args={"number": 1, "ms": 0},
+        catch_up=all_(100),
+    )
+)  # fmt: skip

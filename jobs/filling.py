@@ -1,0 +1,203 @@
+"""T4: due slots and the jobs they become, written in one transaction.
+
+The unique constraint of `(name, due_at)` lets a due time fire once, whoever else is at it and
+whatever was lost: cursor, lock, memory, clock. The advisory lock only saves work: of schedulers
+that wake together one does it. It ends with its transaction, so that nobody can believe in a lock
+that is gone, and works behind a pooler.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import connection, transaction
+
+from .due_slots import DueSlot, Pause, decide
+from .failpoint import failpoint
+from .outbox import put
+from .schedule import Schedule
+
+LOCK = 731_734
+"""With the hash of a schedule's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Up to when a schedule's due times are decided, and when it was paused since."""
+
+    decided_until: datetime
+    pauses: tuple[Pause, ...]
+
+
+def clock() -> datetime:
+    """PostgreSQL's time: the one clock of all schedulers, whatever their hosts say."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        moment: datetime = cursor.fetchone()[0]
+    return moment
+
+
+def cursors(schedules: Sequence[Schedule], now: datetime) -> Mapping[str, Cursor]:
+    """Each schedule's cursor, by name. A schedule that appears for the first time starts `now`.
+
+    One whose expression or zone has changed goes on from where the old one was.
+    """
+    keys = _keys(schedules)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO jobs_schedule_cursor (name, cron, tz, decided_until)
+            SELECT name, cron, tz, coalesce(
+                (SELECT max(decided_until) FROM jobs_schedule_cursor AS old
+                 WHERE old.name = new.name), %s)
+            FROM unnest(%s::text[], %s::text[], %s::text[]) AS new (name, cron, tz)
+            WHERE NOT EXISTS (SELECT FROM jobs_schedule_cursor AS old
+                WHERE (old.name, old.cron, old.tz) = (new.name, new.cron, new.tz))
+            ON CONFLICT DO NOTHING
+            """,
+            [now, *keys],
+        )
+        cursor.execute(
+            """
+            SELECT name, decided_until FROM jobs_schedule_cursor
+            JOIN unnest(%s::text[], %s::text[], %s::text[]) AS given (name, cron, tz)
+                USING (name, cron, tz)
+            """,
+            keys,
+        )
+        found = dict(cursor.fetchall())
+    pauses = _pauses(found)
+    return {name: Cursor(until, tuple(pauses[name])) for name, until in found.items()}
+
+
+def _pauses(after: Mapping[str, datetime]) -> Mapping[str, list[Pause]]:
+    """Those that do not end before the schedule's own moment."""
+    found: defaultdict[str, list[Pause]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT pause.name, since, until FROM jobs_schedule_pause AS pause
+            JOIN unnest(%s::text[], %s::timestamptz[]) AS given (name, after) USING (name)
+            WHERE until IS NULL OR until > after ORDER BY since
+            """,
+            [list(after.keys()), list(after.values())],
+        )
+        for name, *times in cursor.fetchall():
+            found[name].append(Pause(*times))
+    return found
+
+
+def fill_slots(schedule: Schedule, known: Cursor, now: datetime, by: str) -> list[DueSlot] | None:
+    """T4: decide what is due up to `now` and write it down: slot rows, jobs, the cursor.
+
+    Returns what this call wrote; None where another is at it, or was since `known` was read.
+    Raises what `put` raises, or a database error: then nothing is written.
+    """
+    # Outside of the transaction: after a year without a scheduler it takes seconds.
+    slots = decide(schedule, known.decided_until, now, known.pauses)
+    with transaction.atomic(durable=True):
+        # Read after the lock: what another committed meanwhile must be seen.
+        if not _try_lock(schedule.name) or cursors([schedule], now).get(schedule.name) != known:
+            return None
+        failpoint("scheduler.locked")
+        written = [slot for slot in slots if fill_slot(schedule, slot, by)]
+        move_cursors([schedule], {schedule.name: known}, now)
+        failpoint("scheduler.moved")
+    failpoint("scheduler.committed")
+    return written
+
+
+def fill_slot(schedule: Schedule, slot: DueSlot, by: str) -> bool:
+    """One slot row and the job it becomes, in the caller's transaction; False: it was there."""
+    if not slot.result.fires and _extend(schedule.name, slot):
+        return True
+    row = _insert(schedule.name, slot, by)
+    if row is None:
+        return False
+    failpoint("scheduler.slot_written")
+    if slot.result.fires:
+        job = put(schedule.kind, schedule.args, scheduled_for=slot.due_at)
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE jobs_scheduled_run SET outbox_id = %s WHERE id = %s", [job, row])
+        failpoint("scheduler.job_written")
+    return True
+
+
+def _try_lock(name: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", [LOCK, name])
+        return bool(cursor.fetchone()[0])
+
+
+def _insert(name: str, slot: DueSlot, by: str) -> int | None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO jobs_scheduled_run
+                (name, due_at, last_due_at, count, result, seconds_late, by)
+            VALUES (%s, %s, %s, %s, %s, %s, %s)
+            ON CONFLICT (name, due_at) DO NOTHING RETURNING id
+            """,
+            [name, slot.due_at, slot.last_due_at, slot.count, slot.result, slot.seconds_late, by],
+        )
+        found = cursor.fetchone()
+    return found[0] if found else None
+
+
+def _extend(name: str, slot: DueSlot) -> bool:
+    """Whether the schedule's newest row says the same and now stands for these too."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE jobs_scheduled_run SET count = count + %s, last_due_at = %s, seconds_late = %s,
+                decided_at = statement_timestamp()
+            WHERE id = (SELECT id FROM jobs_scheduled_run WHERE name = %s
+                    ORDER BY due_at DESC LIMIT 1)
+                AND result = %s AND last_due_at < %s
+            """,
+            [slot.count, slot.last_due_at, slot.seconds_late, name, slot.result, slot.due_at],
+        )
+        return bool(cursor.rowcount)
+
+
+def move_cursors(schedules: Sequence[Schedule], known: Mapping[str, Cursor], now: datetime) -> None:
+    """All that is due up to `now` is decided. A cursor that another has moved is left as it is.
+
+    Also back, where the clock was: due times that come again have their rows.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE jobs_schedule_cursor AS row SET decided_until = %s
+            FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[])
+                AS given (name, cron, tz, decided_until)
+            WHERE (row.name, row.cron, row.tz, row.decided_until)
+                = (given.name, given.cron, given.tz, given.decided_until)
+            """,
+            [now, *_keys(schedules), [known[one.name].decided_until for one in schedules]],
+        )
+
+
+def forget_cursors(schedules: Sequence[Schedule], now: datetime, after: float) -> int:
+    """Forget those of schedules and expressions that this build does not declare.
+
+    Only such that nobody has moved for `after` seconds: another build may run beside this one.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            DELETE FROM jobs_schedule_cursor WHERE decided_until < %s AND (name, cron, tz) NOT IN (
+                SELECT * FROM unnest(%s::text[], %s::text[], %s::text[]))
+            """,
+            [now - timedelta(seconds=after), *_keys(schedules)],
+        )
+        return int(cursor.rowcount)
+
+
+def _keys(schedules: Sequence[Schedule]) -> list[list[str]]:
+    return [
+        [one.name for one in schedules],
+        [one.cron for one in schedules],
+        [one.tz for one in schedules],
+    ]

@@ -43,8 +43,10 @@ class EventForm(forms.ModelForm[Event]):
     When it starts is not changed here once somebody knows it.
     """
 
-    sale_opens = WallClockFormField(help_text="In the event's time zone.")
-    sale_closes = WallClockFormField(help_text="In the event's time zone.")
+    sale_opens = WallClockFormField(
+        help_text="In the event's time zone. It opens by itself once the event is published."
+    )
+    sale_closes = WallClockFormField(help_text="In the event's time zone. It closes by itself.")
     refunds_end = WallClockFormField(
         required=False,
         label="Refunds until",
@@ -136,7 +138,9 @@ class TicketTypeForm(forms.ModelForm[TicketType]):
         max_value=PRICE_LIMIT,
         help_text="In minor units: 4250 is 42.50 EUR.",
     )
-    max_per_order = forms.IntegerField(min_value=1, max_value=MOST_PER_ORDER, initial=8)
+    max_per_order = forms.IntegerField(
+        label="Most in one order", min_value=1, max_value=MOST_PER_ORDER, initial=8
+    )
 
     class Meta:
         model = TicketType
@@ -194,7 +198,7 @@ class CapacityForm(forms.Form):
                 max_value=CAPACITY_LIMIT,
                 initial=kind.stock.capacity,
                 show_hidden_initial=True,
-                help_text=f"{kind.stock.taken} taken",
+                help_text=f"Places in all; {kind.stock.taken} are taken.",
             )
 
     def changes(self) -> Iterator[tuple[TicketType, int]]:

@@ -36,11 +36,17 @@ class EventQuerySet(models.QuerySet["Event"]):
 class Event(models.Model):
     """`starts_local` is the truth (what the poster says); `starts_at` is what it means in UTC."""
 
-    slug = models.SlugField(unique=True, max_length=80)
-    title = models.CharField(max_length=120)
-    venue = models.CharField(max_length=120)
+    slug = models.SlugField(
+        "end of its address", unique=True, max_length=80,
+        help_text="The event's page is /events/…/. Links that are out do not follow a change.",
+    )  # fmt: skip
+    title = models.CharField(max_length=120, help_text="As on the poster; printed on the tickets.")
+    venue = models.CharField(max_length=120, help_text="Where it is; printed on the tickets.")
     tz = models.CharField(
-        "time zone", max_length=64, validators=[valid_zone], help_text="For example Europe/Berlin."
+        "time zone",
+        max_length=64,
+        validators=[valid_zone],
+        help_text="Where it is, e.g. Europe/Berlin. Its times are typed and shown on its clock.",
     )
     starts_local = WallClockField("starts", help_text="In the event's time zone.")
     starts_fold = models.SmallIntegerField(
@@ -50,15 +56,22 @@ class Event(models.Model):
         choices=[(0, "the first (before the clocks go back)"), (1, "the second")],
         help_text="Only for a time that comes twice on the night when the clocks go back.",
     )
-    starts_at = models.DateTimeField(editable=False)
+    starts_at = models.DateTimeField("starts (UTC)", editable=False)
     doors_minutes = models.PositiveSmallIntegerField(
         "doors open", default=60, help_text="Minutes before the start."
     )
     sale_opens_at = models.DateTimeField()
     sale_closes_at = models.DateTimeField()
     refunds_until = models.DateTimeField(null=True, blank=True)
-    status = models.CharField(max_length=10, choices=EventStatus, default=EventStatus.DRAFT)
-    currency = models.CharField(max_length=3, default="EUR", validators=[valid_currency])
+    status = models.CharField(
+        max_length=10, choices=EventStatus, default=EventStatus.DRAFT,
+        help_text="Draft: nobody sees it. On sale: between the two times below. Closed: shown, not "
+        "sold. “Publish” and “Close the sale” are actions of the list of events.",
+    )  # fmt: skip
+    currency = models.CharField(
+        max_length=3, default="EUR", validators=[valid_currency],
+        help_text="Of all its prices, three letters, for example EUR.",
+    )  # fmt: skip
 
     objects = EventQuerySet.as_manager()
 
@@ -137,10 +150,14 @@ class TicketType(models.Model):
     """`price` in minor units of the event's currency."""
 
     event = models.ForeignKey(Event, models.PROTECT, related_name="ticket_types")
-    name = models.CharField(max_length=80)
+    name = models.CharField(max_length=80, help_text="Printed on the tickets.")
     price = models.PositiveBigIntegerField(help_text="In minor units: 4250 is 42.50 EUR.")
-    max_per_order = models.PositiveSmallIntegerField(default=8, validators=[MinValueValidator(1)])
-    sort = models.PositiveSmallIntegerField(default=0)
+    max_per_order = models.PositiveSmallIntegerField(
+        "most in one order", default=8, validators=[MinValueValidator(1)]
+    )
+    sort = models.PositiveSmallIntegerField(
+        "place in the list", default=0, help_text="Smaller numbers come first."
+    )
 
     objects = TicketTypeQuerySet.as_manager()
 
@@ -206,22 +223,32 @@ def searched(name: models.expressions.Combinable | str) -> Left:
 class Order(models.Model):
     """`placed` means sold. Fulfilment is not here but in tickets, files and deliveries."""
 
-    code = models.CharField(max_length=8, unique=True)
+    code = models.CharField(
+        max_length=8, unique=True, help_text="What buyers read to you; it opens nothing by itself."
+    )
     secret_digest = models.BinaryField(max_length=32, unique=True)
     link_key = models.PositiveSmallIntegerField()
     link_version = models.PositiveIntegerField(default=1)
-    version = models.PositiveIntegerField(default=1)
+    version = models.PositiveIntegerField(
+        default=1, help_text="Higher after each change of what its tickets say. Files are of one."
+    )
     event = models.ForeignKey(Event, models.PROTECT, related_name="orders")
-    email = models.EmailField(max_length=254)
-    buyer_name = models.CharField(max_length=1000)
+    email = models.EmailField(max_length=254, help_text="Where its emails go.")
+    buyer_name = models.CharField("buyer", max_length=1000)
     locale = models.CharField(max_length=20, default="en")
     currency = models.CharField(max_length=3)
     total = models.PositiveBigIntegerField()
-    status = models.CharField(max_length=10, choices=OrderStatus, default=OrderStatus.PLACED)
+    status = models.CharField(
+        max_length=10, choices=OrderStatus, default=OrderStatus.PLACED,
+        help_text="Placed: sold, whether its tickets are made or not. Refunded: all of it; while "
+        "any ticket is left it stays placed.",
+    )  # fmt: skip
     idempotency_key = models.CharField(max_length=64, unique=True)
     request_hash = models.BinaryField(max_length=32)
-    request_id = models.CharField(max_length=64)
-    placed_at = models.DateTimeField(db_default=Now())
+    request_id = models.CharField(
+        "request", max_length=64, help_text="In every line of the logs that is about this purchase."
+    )
+    placed_at = models.DateTimeField("placed (UTC)", db_default=Now())
 
     class Meta:
         indexes = [
@@ -259,7 +286,7 @@ class OrderLine(models.Model):
     ticket_type = models.ForeignKey(TicketType, models.PROTECT)
     quantity = models.PositiveSmallIntegerField()
     price = models.PositiveBigIntegerField()
-    name = models.CharField(max_length=80)
+    name = models.CharField("ticket type", max_length=80, help_text="As it was called when sold.")
 
     class Meta:
         ordering = ("id",)
@@ -293,16 +320,22 @@ class Refund(models.Model):
     """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="refunds")
-    number = models.PositiveSmallIntegerField(default=1, db_default=1)
+    number = models.PositiveSmallIntegerField(
+        default=1, db_default=1, help_text="1 is the first refund of the order."
+    )
     amount = models.PositiveBigIntegerField()
-    status = models.CharField(max_length=10, choices=RefundStatus, default=RefundStatus.REQUESTED)
-    reason = models.CharField(max_length=500)
-    actor = models.CharField(max_length=200)
+    status = models.CharField(
+        max_length=10, choices=RefundStatus, default=RefundStatus.REQUESTED,
+        help_text="Requested: to be paid out. Done: it was. Failed: the payment provider refuses; "
+        "the buyer is owed it all the same, pay by hand.",
+    )  # fmt: skip
+    reason = models.CharField(max_length=500, help_text="For colleagues.")
+    actor = models.CharField("by", max_length=200)
     provider_key = models.CharField(max_length=64, unique=True)
     provider_id = models.CharField(max_length=200, blank=True, default="", db_default="")
     failure = models.CharField(max_length=200, blank=True, default="", db_default="")
     request_id = models.CharField(max_length=64, blank=True, default="")
-    requested_at = models.DateTimeField(db_default=Now())
+    requested_at = models.DateTimeField("requested (UTC)", db_default=Now())
     tried_at = models.DateTimeField(null=True)
     settled_at = models.DateTimeField(null=True)
     outbox_id = models.BigIntegerField(null=True)

@@ -23,13 +23,20 @@ class Ticket(models.Model):
     """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="tickets")
-    seq = models.PositiveSmallIntegerField()
+    seq = models.PositiveSmallIntegerField(
+        "number", help_text="Of the ticket in its order: with the code it is read out at the door."
+    )
     ticket_type = models.ForeignKey(TicketType, models.PROTECT)
-    holder_name = models.CharField(max_length=1000)
+    holder_name = models.CharField("holder", max_length=1000)
     token = models.CharField(max_length=26, unique=True)
-    version = models.PositiveIntegerField(default=1)
-    status = models.CharField(max_length=5, choices=TicketStatus, default=TicketStatus.VALID)
-    issued_at = models.DateTimeField()
+    version = models.PositiveIntegerField(
+        default=1, help_text="Another holder is another version; codes of older ones open no door."
+    )
+    status = models.CharField(
+        max_length=5, choices=TicketStatus, default=TicketStatus.VALID,
+        help_text="Void: it was refunded, or the event is cancelled. It opens no door.",
+    )  # fmt: skip
+    issued_at = models.DateTimeField("issued (UTC)")
     outbox_id = models.BigIntegerField()
     used_at = models.DateTimeField(null=True)
     used_by = models.CharField(max_length=150, blank=True, default="", db_default="")
@@ -50,11 +57,15 @@ class TicketFile(models.Model):
     """The PDF of an order as it was at `order_version`; `name` is its address in the storage."""
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="files")
-    order_version = models.PositiveIntegerField()
-    template_revision = models.PositiveIntegerField()
+    order_version = models.PositiveIntegerField(
+        help_text="The version of the order that it shows. The newest file is the good one."
+    )
+    template_revision = models.PositiveIntegerField(
+        "design", help_text="Which design of the tickets it was made with."
+    )
     name = models.CharField(max_length=120)
-    sha256 = models.CharField(max_length=64)
-    size = models.PositiveIntegerField()
+    sha256 = models.CharField("fingerprint", max_length=64, help_text="SHA-256 of the file.")
+    size = models.PositiveIntegerField("bytes")
     outbox_id = models.BigIntegerField()
     made_at = models.DateTimeField(db_default=Now())
 
@@ -123,18 +134,25 @@ class Email(models.Model):
     provider knows no keys. `bounced`: it was accepted, and came back.
     """
 
-    recipient = models.EmailField(max_length=254)
+    recipient = models.EmailField("to", max_length=254)
     message_id = models.CharField(max_length=200)
     idempotency_key = models.CharField(max_length=200, unique=True)
     subject = models.CharField(max_length=250)
     text = models.TextField()
     html = models.TextField()
-    state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.QUEUED)
+    state = models.CharField(
+        max_length=10, choices=DeliveryState, default=DeliveryState.QUEUED,
+        help_text="Queued: it is being tried. Sent: the provider has taken it. Uncertain: it may "
+        "have, and says nothing. Failed: it will not. Bounced: taken, and came back.",
+    )  # fmt: skip
     tries = models.PositiveSmallIntegerField(db_default=0)
     called_at = models.DateTimeField(null=True)
-    provider_id = models.CharField(max_length=200, blank=True, default="")
-    first_try_at = models.DateTimeField()
-    settled_at = models.DateTimeField(null=True)
+    provider_id = models.CharField(
+        "at the provider", max_length=200, blank=True, default="",
+        help_text="What the provider calls it: ask there by this.",
+    )  # fmt: skip
+    first_try_at = models.DateTimeField("first try (UTC)")
+    settled_at = models.DateTimeField("settled (UTC)", null=True)
     bounced_at = models.DateTimeField(null=True)
     bounce = models.CharField(max_length=20, choices=Bounce, blank=True, db_default="")
     outbox_id = models.BigIntegerField()
@@ -160,8 +178,11 @@ class Delivery(Email):
     """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="deliveries")
-    kind = models.CharField(max_length=20, choices=MessageKind)
-    generation = models.PositiveIntegerField(default=1)
+    kind = models.CharField("about", max_length=20, choices=MessageKind)
+    generation = models.PositiveIntegerField(
+        "which", default=1,
+        help_text="1 is the first, each resending one more. Of changed tickets: the version.",
+    )  # fmt: skip
     calendar = models.TextField(blank=True, default="")
     file = models.ForeignKey(TicketFile, models.PROTECT, null=True)
 

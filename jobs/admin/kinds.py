@@ -1,5 +1,6 @@
 """The page "Kinds": what each one's policy is, which are held, and the buttons for it."""
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,12 @@ class Row:
     name: str
     kind: Kind[Any] | None
     hold: str
+
+    @property
+    def means(self) -> str:
+        """The state that its jobs bring about, as its handler says it; empty where none does."""
+        said = inspect.getdoc(self.kind.handle) if self.kind else None
+        return " ".join((said or "").partition("State:")[2].split())
 
 
 class KindHoldAdmin(admin.ModelAdmin[KindHold]):

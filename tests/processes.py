@@ -155,9 +155,9 @@ class Product:
         self.started: list[Process] = []
         """Every process, in the order of their starts."""
 
-    def relay(self, **environment: str) -> Process:
+    def relay(self, *options: str, **environment: str) -> Process:
         """A relay."""
-        return self._start("relay", "manage.py", "relay", **environment)
+        return self._start("relay", "manage.py", "relay", *options, **environment)
 
     def worker(self, name: str = "worker-1", *options: str, **environment: str) -> Process:
         """A worker with one render process."""
@@ -185,6 +185,15 @@ class Product:
     def scheduler(self, *options: str, **environment: str) -> Process:
         """A scheduler."""
         return self.command("schedule", *options, **environment)
+
+    def web_as_deployed(self, port: int, processes: int, **environment: str) -> Process:
+        """gunicorn with its own configuration and so many processes, answering then."""
+        process = self._start(
+            "web", "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py", "stagedoor.wsgi",
+            PORT=str(port), WEB_CONCURRENCY=str(processes), **environment,
+        )  # fmt: skip
+        wait_for(lambda: _answers(port) or process.popen.poll() is not None, "an answer of web")
+        return process
 
     def command(self, *words: str, **environment: str) -> Process:
         """A management command."""

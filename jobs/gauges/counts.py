@@ -59,7 +59,7 @@ def _by_kind_and_state(
     rows: Sequence[tuple[str, str, int]], held: set[str]
 ) -> dict[tuple[str, str], int]:
     kinds = {kind.name for kind in all_kinds()} | {kind for kind, _, _ in rows}
-    counted = Counter({(kind, state): 0 for kind in kinds for state in STATES})
+    counted = Counter({(kind, state): 0 for kind in sorted(kinds) for state in STATES})
     for kind, state, number in rows:
         counted[kind, "held" if state == "due" and kind in held else state] += number
     return dict(counted)

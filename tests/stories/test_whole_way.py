@@ -1,11 +1,9 @@
 """An order over HTTP becomes PDF tickets whose codes scan, and exactly one email."""
 
-import http.cookiejar
 import io
 import json
 import re
 import urllib.parse
-import urllib.request
 from email import message_from_bytes, policy
 from pathlib import Path
 
@@ -22,35 +20,10 @@ from tests.people import new_event, new_type
 from tests.processes import Process, Product, wait_for
 from tickets.models import Ticket
 
+from .browser import Browser
+
 pytestmark = pytest.mark.django_db(transaction=True)
 REQUEST_ID = "story-7f3a9c2e"
-
-
-class Browser:
-    """A buyer's browser: keeps cookies, follows redirects, sends forms."""
-
-    def __init__(self, port: int) -> None:
-        self.base = f"http://127.0.0.1:{port}"
-        self.cookies = http.cookiejar.CookieJar()
-        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self.cookies))
-
-    def get(self, path: str) -> tuple[str, bytes]:
-        """The address where it ended, and the body."""
-        with self.opener.open(urllib.parse.urljoin(self.base, path)) as answer:
-            return answer.url, answer.read()
-
-    def form(self, slug: str, **fields: str) -> bytes:
-        """Fill in the order form; what it sends."""
-        _, page = self.get(f"/events/{slug}/")
-        hidden = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.decode()))
-        return urllib.parse.urlencode({**hidden, "event": slug, **fields}).encode()
-
-    def send(self, form: bytes) -> str:
-        """Send the form; the address where it leads."""
-        headers = {"X-Request-ID": REQUEST_ID}
-        request = urllib.request.Request(f"{self.base}/orders/", form, headers)
-        with self.opener.open(request) as answer:
-            return str(answer.url)
 
 
 def state_of(browser: Browser, page: str) -> dict[str, object]:
@@ -79,7 +52,7 @@ def test_an_order_becomes_tickets_that_scan_and_one_email(
     browser = Browser(port)
     numbers = {f"quantity-{stalls.pk}": "2", f"quantity-{gallery.pk}": "1"}
     form = browser.form("dont-panic", name="Zoë O’Hara", email="zoe@example.org", **numbers)
-    page = browser.send(form)
+    page = browser.send(form, {"X-Request-ID": REQUEST_ID})
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/orders/[2-9A-Z]{8}/", page)
     wait_for(lambda: state_of(browser, page)["state"] == "emailed", "the order to be emailed")
 

@@ -4,6 +4,10 @@ import http.cookiejar
 import re
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
+from types import MappingProxyType
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Browser:
@@ -25,8 +29,8 @@ class Browser:
         hidden = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.decode()))
         return urllib.parse.urlencode({**hidden, "event": slug, **fields}).encode()
 
-    def send(self, form: bytes, headers: dict[str, str]) -> str:
+    def send(self, form: bytes, headers: Mapping[str, str] = NO_HEADERS) -> str:
         """Send the form; the address where it leads."""
-        request = urllib.request.Request(f"{self.base}/orders/", form, headers)
+        request = urllib.request.Request(f"{self.base}/orders/", form, dict(headers))
         with self.opener.open(request) as answer:
             return str(answer.url)

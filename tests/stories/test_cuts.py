@@ -16,7 +16,7 @@ from tests.conftest import MailFolder
 from tests.cuts import HIT, Cut
 from tests.people import buy, new_event, new_type
 from tests.processes import Product, wait_for
-from tests.stories.test_whole_way import Browser
+from tests.stories.browser import Browser
 from tickets.models import Delivery, Ticket, TicketFile
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -16,7 +16,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-WIDE, NARROW = 1280, 390
+WIDE, NARROW = 1280, 360
 """Widths of a desk's screen and of a telephone, in CSS pixels."""
 HEIGHT = 900
 PATIENCE_MS = 10_000

@@ -25,7 +25,7 @@ from orders.wallclock import instant
 from tests.people import box_office, buy, new_event, new_type
 from tickets import door, services
 from tickets.door import Door
-from tickets.models import Delivery, DeliveryState
+from tickets.models import Bounce, Delivery, DeliveryState
 from tickets.services import Actor
 
 from . import buried
@@ -114,6 +114,8 @@ PAGES = (
     Shot("shop-refund-confirm", "/o/{secret}/", "buyer", giving_back),
     Shot("shop-refund-closed", "/o/{waiting_secret}/", "buyer", on_to("refund/")),
     Shot("shop-order-part", "/o/{part_secret}/", "buyer"),
+    Shot("shop-order-bounced", "/o/{bounced_secret}/", "buyer"),
+    Shot("shop-order-cancelled", "/o/{cancelled_secret}/", "buyer"),
     Shot("shop-nothing-here", "/no-such-page/", "buyer", status=404),
     Shot("admin-login", "/admin/login/", "buyer"),
     Shot("admin-index", "/admin/", "office"),
@@ -140,6 +142,10 @@ PAGES = (
     ),
     Shot("admin-event-cancel", "/admin/orders/event/{event_id}/cancel/", "office"),
     Shot("admin-event-moved", "/admin/orders/event/{moved_id}/change/", "office"),
+    Shot("admin-order-bounced", "/admin/orders/order/{bounced_id}/change/", "office"),
+    Shot("admin-order-uncertain", "/admin/orders/order/{uncertain_id}/change/", "office"),
+    Shot("admin-event-cancelled", "/admin/orders/event/{cancelled_id}/change/", "office"),
+    Shot("admin-event-onlooker", "/admin/orders/event/{event_id}/change/", "looker"),
     Shot("doors", "/door/", "office"),
     Shot("door", "/door/{slug}/", "office"),
     Shot("door-valid", "/door/{slug}/", "office", scanning_the_next),
@@ -198,8 +204,11 @@ def world(site: Site, transactional_db: None) -> Iterator[World]:
         "office": box_office(),
         "chief": User.objects.create_superuser("chief", password=PASSWORD),
         "onlooker": employee("jobs.view_deadjob", name="onlooker"),
+        "looker": employee("orders.view_event", "orders.view_tickettype", name="looker"),
     }
-    names = _sale() | _dead_jobs() | _waiting() | _at_the_door() | _moved()
+    # What is still on its way comes last: the others run every job there is.
+    names = _sale() | _at_the_door() | _came_back() | _cancelled()
+    names |= _dead_jobs() | _moved() | _waiting()
     with ExitStack() as windows:
         people = {who: windows.enter_context(site.opened()) for who in ("buyer", *staff)}
         for who, user in staff.items():
@@ -259,6 +268,25 @@ def _moved() -> dict[str, object]:
     return {"moved_id": kind.event.pk}
 
 
+def _came_back() -> dict[str, object]:
+    order = buy(new_type(event__title="Soirée"))
+    drain()
+    Delivery.objects.filter(order_id=order.id).update(
+        state=DeliveryState.BOUNCED, bounced_at=timezone.now(), bounce=Bounce.INVALID
+    )
+    return {"bounced_id": order.id, "bounced_secret": order.secret}
+
+
+def _cancelled() -> dict[str, object]:
+    kind = new_type(event__title="Kindertheater")
+    order = buy(kind)
+    drain()
+    deed = announcements.Deed(seen=0, by="carla", reason="the singer is ill")
+    assert announcements.cancel(kind.event.pk, deed)
+    drain()
+    return {"cancelled_id": kind.event.pk, "cancelled_secret": order.secret}
+
+
 def _dead_jobs() -> dict[str, object]:
     kind = new_type()
     over = _replayed([buried.bury(buried.render_of(buy(kind))) for _ in range(3)])
@@ -270,6 +298,7 @@ def _dead_jobs() -> dict[str, object]:
     found: dict[str, object] = {
         "over_id": over,
         "finished_id": ProcessedJob.objects.filter(kind="render_tickets").latest("pk").pk,
+        "uncertain_id": twice.id,
         "twice_id": buried.bury(buried.email_of(twice)),
         "safe_id": buried.bury(rows[0], f"ValueError: {LONG}"),
         "broken_id": buried.not_parsing(rows[1], order_id="seven"),

@@ -19,10 +19,12 @@ THROW_AWAY = DATABASE_URL=postgres://stagedoor:x@127.0.0.1:1/stagedoor \
 	REDIS_URL=redis://127.0.0.1:1/0 CACHE_URL=redis://127.0.0.1:1/1 \
 	SECRET_KEY=$(random) LINK_KEYS=1:$(random) ALLOWED_HOSTS=shop.example \
 	BASE_URL=https://shop.example EMAIL_URL=smtp://127.0.0.1:1
+# One advisory of the source that is asked, to see whether it can be.
+ADVISORIES = https://api.osv.dev/v1/vulns/OSV-2020-111
 PRODUCTION = DJANGO_SETTINGS_MODULE=stagedoor.settings.production $(THROW_AWAY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo-faults test screenshots chaos lint bench manage lock clean
+.PHONY: help setup run demo-faults test screenshots chaos lint advisories bench manage lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -61,6 +63,12 @@ lint: setup ## format, style, imports, types, migrations, deployment checks
 	@$(PRODUCTION) $(PY) manage.py makemigrations --check --dry-run
 	@echo manage.py check --deploy
 	@$(PRODUCTION) $(PY) manage.py check --deploy --fail-level WARNING
+
+advisories: setup ## known vulnerabilities of what is locked; skipped where nobody can be asked
+	@if $(PY) -c 'import urllib.request as u; u.urlopen("$(ADVISORIES)", timeout=10)' 2>/dev/null; then \
+		$(PY) -m pip_audit --vulnerability-service osv --disable-pip --require-hashes \
+			--progress-spinner off --requirement requirements/base.txt; \
+	else echo "advisories: skipped, $(ADVISORIES) cannot be reached from here"; fi
 
 bench: setup ## measure; prints ratios to bare Django, WeasyPrint and psycopg
 	@env -u DATABASE_URL -u REDIS_URL -u CACHE_URL $(PY) -m benchmarks $(ARGS)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from django_prometheus.middleware import Metrics
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from jobs.gauges import QueueCollector
 from tests.processes import ROOT
@@ -58,10 +59,22 @@ def alerts() -> list[str]:
     return re.findall(r"- alert: (\S+)", RULES.read_text())
 
 
-def run(*words: str | Path) -> str:
+class QueueSeries(Collector):
+    """The families of the queue, one value each: no server is asked."""
+
+    def collect(self) -> Iterator[Metric]:
+        for family in QueueCollector().describe():
+            family.add_sample(family.name, {}, 1.0)
+            yield family
+
+
+def run(*words: str | Path, page: str = "") -> str:
     """What promtool says; it must be content."""
-    done = subprocess.run(["promtool", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["promtool", *words], input=page, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert not page or done.stdout + done.stderr == ""
     return done.stdout
 
 
@@ -114,6 +127,29 @@ def test_the_rules_fire_as_they_should() -> None:
 @promtool
 def test_the_example_of_a_configuration_is_one() -> None:
     run("check", "config", RULES.with_name("prometheus.yml"))
+
+
+def test_the_example_scrapes_the_ports_that_the_units_serve() -> None:
+    config = RULES.with_name("prometheus.yml").read_text()
+    ports = set(re.findall(r"127\.0\.0\.1:(92\d\d)", config))
+    served = {
+        match[1].replace("%i", instance)
+        for path in (ROOT / "deploy" / "systemd").glob("*.service")
+        for match in re.finditer(r"--metrics-port (\S+)", path.read_text())
+        for instance in ("1", "2", "3")
+    }
+    assert ports <= served
+    assert {port[:3] for port in served} == {port[:3] for port in ports} == {"920", "921", "922"}
+
+
+@promtool
+def test_every_name_is_as_prometheus_wants_it() -> None:
+    both = CollectorRegistry()
+    for source in (REGISTRY, QueueSeries()):
+        both.register(source)
+    page = generate_latest(both).decode()
+    ours = "".join(f"{line}\n" for line in page.splitlines() if "stagedoor_" in line)
+    run("check", "metrics", page=ours)
 
 
 @promtool

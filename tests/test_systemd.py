@@ -100,7 +100,9 @@ def test_whatever_runs_is_started_again_for_ever_with_a_pause_and_dies_after_its
     assert {"MemoryMax", "TasksMax"} <= set(unit)
 
 
-def test_web_waits_for_its_last_requests() -> None:
+def test_web_waits_for_its_last_requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # The configuration would choose a folder for this process, too, and all that it starts.
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     settings: dict[str, object] = {}
     exec((ROOT / "deploy" / "gunicorn.conf.py").read_text(), settings)  # noqa: S102
     graceful = settings["graceful_timeout"]

@@ -22,6 +22,7 @@ window.addEventListener("focus", back);
 
 // The answer of the ticket before must not be read as that of this one.
 function say(words, hint = "") {
+  document.title = words;
   // The field stays where it is.
   told.style.minHeight = `${told.offsetHeight}px`;
   const answer = document.createElement("section");

@@ -150,3 +150,12 @@ declare(
         catch_up=all_(100),
     )
 )  # fmt: skip
+
+
+if os.environ.get("DRILL_BUILD") != "yesterday":
+
+    @handler("drill_tomorrow", policy=PATIENT)
+    def write_row_of_a_new_kind(job: Job[DrillArgs]) -> None:
+        """State: the row is there; of a kind that the build before did not have."""
+        wait(job.args.ms, gate())
+        leave_row(job)

@@ -122,10 +122,10 @@ def rebuild(stream: RelayStream, *, by_hand: bool = False) -> int:
     stream.rebuilt_at = time.monotonic()
     metrics.REBUILDS.inc()
     if known:
+        why = "by hand" if by_hand else "the stream's server did not know the epoch"
         logger.warning(
-            "rebuilt: the stream's server did not know the epoch, %d rows are published again",
-            number, extra={"action": "rebuild"},
-        )  # fmt: skip
+            "rebuilt, %s: %d rows are published again", why, number, extra={"action": "rebuild"}
+        )
     else:
         logger.info("the first epoch is written", extra={"action": "rebuild"})
     return number

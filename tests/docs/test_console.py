@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from .console import Command, commands
 PAGES = [
     page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if commands(page)
 ]
+STAGEDOOR = f'stagedoor() {{ "{sys.executable}" -m stagedoor "$@"; }}\n'
+"""What an installed package puts on the path."""
 WORDS = (("var/", "{folder}/"), ("127.0.0.1:8000", "127.0.0.1:{port}"))
 """Where the copy of a reader is, and where the copy of this test is."""
 
@@ -26,7 +29,8 @@ def typed(command: Command, copy: Copy) -> str:
     # Within `make test` a make of its own would tell which folder it enters and leaves.
     given = {name: value for name, value in copy.environment.items() if "MAKE" not in name}
     done = subprocess.run(
-        ["bash", "-c", text], cwd=ROOT, env=given, timeout=300, text=True,
+        ["bash", "-c", STAGEDOOR + text], cwd=ROOT, timeout=300, text=True,
+        env={**given, "DJANGO_SETTINGS_MODULE": "stagedoor.settings.development"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{text}\n{done.stdout}"

@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.write_text(code)
     (folder / "points" / "__init__.py").touch()
     with (folder / "points" / "handlers.py").open("a") as handlers:
-        handlers.write("\nfrom . import bank  # noqa: E402, F401\n")
+        handlers.write("\nfrom . import bank, nightly  # noqa: E402, F401\n")
     (folder / "tests_of_points" / "test_real_processes.py").write_text(REAL_PROCESSES)
     (folder / "guide_settings.py").write_text(SETTINGS)
     (folder / "conftest.py").write_text('pytest_plugins = ["tests.conftest"]\n')

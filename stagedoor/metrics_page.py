@@ -1,6 +1,5 @@
 """`/metrics` of the web processes together, for who may read it."""
 
-import functools
 import os
 import secrets
 from collections.abc import Callable
@@ -17,6 +16,8 @@ from jobs.gauges import QueueCollector
 
 LOOPBACK = ("127.0.0.1", "::1")
 PATH = "/metrics"
+QUEUE = QueueCollector()
+"""The one of this process; it connects at the first scrape."""
 type View = Callable[[HttpRequest], HttpResponse]
 
 
@@ -52,17 +53,11 @@ def _has_token(request: HttpRequest) -> bool:
     return bool(settings.METRICS_TOKEN) and secrets.compare_digest(told, wanted)
 
 
-@functools.cache
-def queue() -> QueueCollector:
-    """The one of this process."""
-    return QueueCollector()
-
-
 def _registry() -> CollectorRegistry:
     # gunicorn's processes add up in files; one process alone has its own series.
     together = "PROMETHEUS_MULTIPROC_DIR" in os.environ
     source: Collector = _all_processes() if together else REGISTRY
-    return page_of("web", source, queue())
+    return page_of("web", source, QUEUE)
 
 
 def _all_processes() -> Collector:

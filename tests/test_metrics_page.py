@@ -20,8 +20,7 @@ TOKEN = "a-long-random-token"
 def _own_connections() -> Iterator[None]:
     """The page keeps one to each server: here until the test ends."""
     yield
-    metrics_page.queue().close()
-    metrics_page.queue.cache_clear()
+    metrics_page.QUEUE.close()
 
 
 def asked(address: str = "127.0.0.1", **headers: str) -> Answer:

@@ -218,13 +218,13 @@ class NoticeKind(models.TextChoices):
 class Notice(models.Model):
     """What staff is told about a day: the words of all its emails; nobody's data is in them."""
 
-    kind = models.CharField(max_length=20, choices=NoticeKind)
-    day = models.DateField()
+    kind = models.CharField("about", max_length=20, choices=NoticeKind)
+    day = models.DateField(help_text="The day that it tells of, on the shop's calendar.")
     subject = models.CharField(max_length=250)
     text = models.TextField()
     html = models.TextField()
     outbox_id = models.BigIntegerField()
-    made_at = models.DateTimeField(db_default=Now())
+    made_at = models.DateTimeField("made (UTC)", db_default=Now())
 
     class Meta:
         default_permissions = ("view",)
@@ -262,7 +262,7 @@ class StockCheck(models.Model):
     """What a check of the stock found. `places`: by how many the places taken differ from the
     admissions sold; `tickets`: the same of sold admissions and valid tickets; `found`: where."""
 
-    at = models.DateTimeField(db_default=Now())
+    at = models.DateTimeField("when (UTC)", db_default=Now())
     places = models.PositiveIntegerField()
     tickets = models.PositiveIntegerField()
     found = models.JSONField()

@@ -9,6 +9,8 @@ from django.core.checks import CheckMessage, Error, register
 from .schedule import declared
 from .schedule_problems import problems
 
+LEAST_RETENTION = 30
+"""Days: a deadline of a day, holds of a week, and somebody's holidays."""
 STOP_MARGIN = 5.0
 """Seconds between the end of the grace and the service manager's SIGKILL, for the last words."""
 
@@ -48,7 +50,15 @@ def _ranges(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
     for name in ("GRACE", "OUTLOOK"):
         if jobs[name] < 0:
             yield _error("E001", name, f"is {jobs[name]:g}, less than 0", "0 or more seconds")
-    for name in ("MAXLEN", "MARK", "DEAD_MAXLEN", "RELAY_BATCH", "RENDERS_PER_PROCESS", "BULK_OUT"):
+    for name in (
+        "MAXLEN",
+        "MARK",
+        "DEAD_MAXLEN",
+        "RELAY_BATCH",
+        "RENDERS_PER_PROCESS",
+        "BULK_OUT",
+        "PURGE_BATCH",
+    ):
         if jobs[name] < 1:
             yield _error("E005", name, f"is {jobs[name]}", "1 or more")
 
@@ -72,6 +82,13 @@ def _contradictions(jobs: dict[str, Any]) -> Iterator[CheckMessage]:
         yield _error("E004", "BACKOFF_MAX", "is below JOBS_BACKOFF_MIN", "more than that")
     if jobs["HOLD_MAX"] < jobs["HOLD_MIN"]:
         yield _error("E008", "HOLD_MAX", "is below JOBS_HOLD_MIN", "more than that")
+    if jobs["RETENTION_DAYS"] < LEAST_RETENTION:
+        yield _error(
+            "E010", "RETENTION_DAYS",
+            f"is {jobs['RETENTION_DAYS']:g}: a job that is held, or dead until somebody is back, "
+            "could be done again after it was forgotten that it was done",
+            f"{LEAST_RETENTION} or more",
+        )  # fmt: skip
     if jobs["MARK"] > 0.9 * jobs["MAXLEN"]:
         yield _error(
             "E007", "MARK",

@@ -37,7 +37,7 @@ def correct(
     Nothing where it was not dead at `seen`, or is not any more.
     """
     with transaction.atomic(durable=True):
-        for row in replay.lock([outbox_id], seen):
+        for row in replay.within_retention(replay.lock([outbox_id], seen)):
             before, letters = row.args, [row.letter_id]
             row.args = job.args_by_name()
             row.subject = kind_named(row.kind).subject_of(row.args)

@@ -32,6 +32,7 @@ FAILPOINTS = (
     "scheduler.job_written",
     "scheduler.moved",
     "scheduler.committed",
+    "purging.committed",
     "acknowledger.before",
     "acknowledger.after",
 )

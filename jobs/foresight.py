@@ -6,22 +6,29 @@ The handlers' apps know what is done already (`Kind.foresee`); what cannot run a
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from .job import ARGS_LIMIT, Fields, Job, MalformedJob
 from .prognosis import Effect, Prognosis
+from .purging import beyond_retention
 from .registry import Kind, UnknownKind, kind_named, parse_entry
 
+TOO_OLD = Prognosis(
+    Effect.IMPOSSIBLE,
+    "cannot be replayed: it is so old that it is not known any more what it has done",
+)
 SAFE = Prognosis(Effect.SAFE, "not done yet, safe")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A dead job whose replay is thought of."""
+    """A dead job whose replay is thought of; `created_at` None: one that would be new."""
 
     id: int
     kind: str
     args: Any
+    created_at: datetime | None = None
 
 
 def foresee(asked: Sequence[Asked]) -> dict[int, Prognosis]:
@@ -29,6 +36,9 @@ def foresee(asked: Sequence[Asked]) -> dict[int, Prognosis]:
     found: dict[int, Prognosis] = {}
     by_kind: dict[str, list[tuple[int, Any]]] = {}
     for one in asked:
+        if one.created_at and beyond_retention(one.created_at):
+            found[one.id] = TOO_OLD
+            continue
         try:
             job = _of_row(one)
         except (UnknownKind, MalformedJob) as error:

@@ -22,6 +22,7 @@ from .failpoint import failpoint
 from .foresight import Asked
 from .models import OutboxRow, ProcessedJob, RefusedEntry, ReplayBatch, What
 from .prognosis import Effect
+from .purging import beyond_retention
 from .registry import kind_named
 
 MAKE_DUE = """
@@ -65,7 +66,7 @@ def replay(
     changed then.
     """
     with transaction.atomic(durable=True):
-        locked = lock(outbox_ids, seen)
+        locked = within_retention(lock(outbox_ids, seen))
         if not locked:
             return Taken()
         ids = [row.pk for row in locked]
@@ -111,6 +112,11 @@ def lock(outbox_ids: Sequence[int], seen: datetime) -> list[OutboxRow]:
     return list(dead.order_by("dead_at", "pk").select_for_update(skip_locked=True))
 
 
+def within_retention(rows: Iterable[OutboxRow]) -> list[OutboxRow]:
+    """Those of which it is still known what they have done."""
+    return [row for row in rows if not beyond_retention(row.created_at)]
+
+
 def lock_refused(ids: Sequence[int], seen: datetime) -> list[RefusedEntry]:
     """Those of these entries that nobody has settled yet, in the caller's transaction."""
     open_ones = RefusedEntry.objects.filter(pk__in=ids, settled_at=None, refused_at__lte=seen)
@@ -143,7 +149,9 @@ def consent(rows: Iterable[OutboxRow]) -> None:
     Only for those that may, as it is now: what is safe must stay as it is.
     """
     by_id = {row.pk: row for row in rows}
-    found = foresight.foresee([Asked(row.pk, row.kind, row.args) for row in by_id.values()])
+    found = foresight.foresee(
+        [Asked(row.pk, row.kind, row.args, row.created_at) for row in by_id.values()]
+    )
     args: defaultdict[str, list[Any]] = defaultdict(list)
     for pk, prognosis in found.items():
         if prognosis.effect is Effect.MAY_REPEAT:
@@ -162,6 +170,7 @@ class Instead(enum.Enum):
     DISCARDED = "it was discarded"
     LIVE = "it is not dead any more: it was replayed"
     AGAIN = "it has died again since you looked"
+    TOO_OLD = "it is so old that it is not known any more what it has done: discard it"
     BUSY = "a worker or somebody else is at it this moment: look again"
     GONE = "there is no such job"
 
@@ -176,7 +185,9 @@ def instead(outbox_id: int, seen: datetime) -> tuple[Instead, datetime | None]:
         return Instead.DISCARDED, row.discarded_at
     if row.dead_at is None:
         return Instead.LIVE, row.due_at
-    return (Instead.AGAIN if row.dead_at > seen else Instead.BUSY), row.dead_at
+    if row.dead_at > seen:
+        return Instead.AGAIN, row.dead_at
+    return (Instead.TOO_OLD if beyond_retention(row.created_at) else Instead.BUSY), row.dead_at
 
 
 @dataclass(frozen=True, slots=True)

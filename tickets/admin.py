@@ -78,12 +78,18 @@ class DeliveryInline(ReadOnlyInline):
     fields = (
         "kind",
         "generation",
-        "recipient",
+        "to",
         "state",
         "first_try_at",
         "settled_at",
         "provider_id",
     )
+    readonly_fields = ("to",)
+
+    @admin.display(description="recipient")
+    def to(self, delivery: Delivery) -> str:
+        """The address, or that it was forgotten."""
+        return delivery.shown_recipient
 
 
 class RefundInline(ReadOnlyInline):

@@ -55,12 +55,12 @@ def _sent(sent: Delivery) -> Answer:
     at = f" at {clock(sent.settled_at)}" if sent.settled_at else ""
     if sent.bounced_at:
         return Answer(
-            f"Emailed to {sent.recipient}{at}. {came_back(sent)}",
+            f"Emailed to {sent.shown_recipient}{at}. {came_back(sent)}",
             "Correct the address, then resend the email, or call the buyer.",
             "bad",
         )
     return Answer(
-        f"Emailed to {sent.recipient}{at}, and accepted there.",
+        f"Emailed to {sent.shown_recipient}{at}, and accepted there.",
         "If the buyer cannot find it: look into the spam folder, then resend the email.",
         "good",
     )

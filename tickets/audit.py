@@ -1,35 +1,41 @@
 """What always holds in the books of what was bought."""
 
-from jobs.audit import Rule, register
+from jobs.audit import PURGED, Rule, purged, register
 from orders.audit import REFUNDED
+
+TOLD = purged("processed", "deliveries")
+"""Since when neither the jobs of emails nor the emails themselves were taken away."""
 
 register(
     Rule(
         "every ticket has the processed row of its job",
-        """
-        SELECT 'ticket ' || id FROM tickets_ticket AS effect WHERE NOT EXISTS (
+        f"""
+        SELECT 'ticket ' || id FROM tickets_ticket AS effect
+        WHERE issued_at >= {PURGED} AND NOT EXISTS (
             SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
         ) ORDER BY id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "every file has the processed row of its job",
-        """
-        SELECT 'file ' || id FROM tickets_ticketfile AS effect WHERE NOT EXISTS (
+        f"""
+        SELECT 'file ' || id FROM tickets_ticketfile AS effect
+        WHERE made_at >= {PURGED} AND NOT EXISTS (
             SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
         ) ORDER BY id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     # The row of a delivery is older than the effects of its job: T7 writes it before the first try.
     Rule(
         "every delivery has the processed row of its job, or was not sent and its job is not done",
-        """
-        SELECT 'delivery ' || id FROM tickets_delivery AS effect WHERE NOT EXISTS (
+        f"""
+        SELECT 'delivery ' || id FROM tickets_delivery AS effect
+        WHERE first_try_at >= {PURGED} AND NOT EXISTS (
             SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
         ) AND (state = 'sent' OR NOT EXISTS (
             SELECT FROM jobs_outbox AS job WHERE job.id = effect.outbox_id
         )) ORDER BY id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "no order has more tickets than its lines say",
@@ -81,20 +87,21 @@ register(
     ),
     Rule(
         "every order with tickets has the job of its email, in the outbox or processed",
-        """
-        SELECT DISTINCT 'order ' || order_id FROM tickets_ticket AS ticket WHERE NOT EXISTS (
+        f"""
+        SELECT DISTINCT 'order ' || order_id FROM tickets_ticket AS ticket
+        WHERE issued_at >= {PURGED} AND NOT EXISTS (
             SELECT FROM jobs_outbox
             WHERE kind = 'email_tickets' AND subject = 'order:' || ticket.order_id
         ) AND NOT EXISTS (
             SELECT FROM jobs_processed
             WHERE kind = 'email_tickets' AND subject = 'order:' || ticket.order_id
         )
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "every refund has the job that follows it up, in the outbox or processed",
-        """
-        SELECT 'refund ' || id FROM orders_refund AS effect WHERE CASE
+        f"""
+        SELECT 'refund ' || id FROM orders_refund AS effect WHERE requested_at >= {PURGED} AND CASE
             WHEN outbox_id IS NULL THEN NOT EXISTS (
                 SELECT FROM jobs_outbox
                 WHERE kind = 'refund_order' AND subject = 'order:' || order_id
@@ -103,15 +110,15 @@ register(
                 SELECT FROM jobs_processed AS job WHERE job.outbox_id = effect.outbox_id
             )
         END ORDER BY id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     # The first refunds were told of by that job itself, those of a cancelled event are by the email
     # that tells of the cancellation.
     Rule(
         "every refund that was followed up has its email, or the job of it",
-        """
+        f"""
         SELECT 'refund ' || id FROM orders_refund AS refund
-        WHERE outbox_id IS NOT NULL AND NOT EXISTS (
+        WHERE outbox_id IS NOT NULL AND requested_at >= {TOLD} AND NOT EXISTS (
             SELECT FROM tickets_delivery
             WHERE order_id = refund.order_id AND kind = 'refund' AND generation = number
         ) AND NOT EXISTS (
@@ -124,15 +131,16 @@ register(
             SELECT FROM jobs_processed AS job
             WHERE job.outbox_id = refund.outbox_id AND kind = 'announce_event'
         ) ORDER BY id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "every order that an announcement has come to has the job that tells its buyer",
-        """
+        f"""
         SELECT 'announcement ' || announcement.id || ', order ' || bought.id
         FROM orders_announcement AS announcement JOIN orders_order AS bought
             ON bought.event_id = announcement.event_id AND bought.id <= announcement.cursor
-        WHERE CASE WHEN announcement.kind = 'moved' THEN bought.status = 'placed'
+        WHERE announcement.created_at >= {PURGED} AND CASE
+            WHEN announcement.kind = 'moved' THEN bought.status = 'placed'
             ELSE EXISTS (
                 SELECT FROM orders_refund AS refund
                 JOIN jobs_processed AS job ON job.outbox_id = refund.outbox_id
@@ -147,7 +155,7 @@ register(
             WHERE job.kind = 'announce_order' AND subject = 'order:' || bought.id
                 AND args ->> 'announcement_id' = announcement.id::text
         ) ORDER BY announcement.id, bought.id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "an announcement that is not done has the job of its next batch, in the outbox",
@@ -159,6 +167,33 @@ register(
                 AND args ->> 'cursor' = cursor::text
         ) ORDER BY id
         """,
+    ),
+    Rule(
+        "every reminder has the processed row of its job",
+        f"""
+        SELECT 'reminder ' || id FROM tickets_reminder AS effect
+        WHERE begun_at >= {PURGED} AND NOT EXISTS (
+            SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
+        ) ORDER BY id
+        """,  # noqa: S608 (a constant)
+    ),
+    Rule(
+        "every notice has the processed row of its job",
+        f"""
+        SELECT 'notice ' || id FROM tickets_notice AS effect
+        WHERE made_at >= {PURGED} AND NOT EXISTS (
+            SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
+        ) ORDER BY id
+        """,  # noqa: S608 (a constant)
+    ),
+    Rule(
+        "every stock check has the processed row of its job",
+        f"""
+        SELECT 'stock check ' || id FROM tickets_stockcheck AS effect
+        WHERE at >= {PURGED} AND NOT EXISTS (
+            SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
+        ) ORDER BY id
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "a reminder that is not done has the job of its next batch, in the outbox",
@@ -203,54 +238,58 @@ register(
     Rule(
         "every answer to a lost link has the processed row of its job, or was not sent and its job "
         "is not done",
-        """
-        SELECT 'lost link ' || asked_id FROM tickets_linkdelivery AS effect WHERE NOT EXISTS (
+        f"""
+        SELECT 'lost link ' || asked_id FROM tickets_linkdelivery AS effect
+        WHERE first_try_at >= {PURGED} AND NOT EXISTS (
             SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
         ) AND (state IN ('sent', 'bounced') OR NOT EXISTS (
             SELECT FROM jobs_outbox AS job WHERE job.id = effect.outbox_id
         )) ORDER BY asked_id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "every email to staff has the processed row of its job, or was not sent and its job is not "
         "done",
-        """
-        SELECT 'notice ' || notice_id FROM tickets_noticedelivery AS effect WHERE NOT EXISTS (
+        f"""
+        SELECT 'notice ' || notice_id FROM tickets_noticedelivery AS effect
+        WHERE first_try_at >= {PURGED} AND NOT EXISTS (
             SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
         ) AND (state IN ('sent', 'bounced') OR NOT EXISTS (
             SELECT FROM jobs_outbox AS job WHERE job.id = effect.outbox_id
         )) ORDER BY notice_id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "every lost link has its job, in the outbox or processed",
-        """
-        SELECT 'lost link ' || id FROM tickets_lostlinkrequest AS asked WHERE NOT EXISTS (
+        f"""
+        SELECT 'lost link ' || id FROM tickets_lostlinkrequest AS asked
+        WHERE asked_at >= {PURGED} AND NOT EXISTS (
             SELECT FROM jobs_outbox
             WHERE kind = 'email_links' AND subject = 'lost_link:' || asked.id
         ) AND NOT EXISTS (
             SELECT FROM jobs_processed
             WHERE kind = 'email_links' AND subject = 'lost_link:' || asked.id
         ) ORDER BY id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     Rule(
         "what a buyer did has its job, in the outbox or processed",
-        """
-        SELECT what || ' of order ' || order_id FROM tickets_buyeract AS effect WHERE NOT EXISTS (
+        f"""
+        SELECT what || ' of order ' || order_id FROM tickets_buyeract AS effect
+        WHERE at >= {PURGED} AND NOT EXISTS (
             SELECT FROM jobs_outbox AS job WHERE job.id = effect.outbox_id
         ) AND NOT EXISTS (
             SELECT FROM jobs_processed WHERE outbox_id = effect.outbox_id
         ) ORDER BY effect.id
-        """,
+        """,  # noqa: S608 (a constant)
     ),
     # Word of a change is in the file of its version or a later one: being made, or emailed.
     Rule(
         "a placed order with a new holder has a render or an email of it, due or begun",
-        """
+        f"""
         SELECT DISTINCT 'order ' || act.order_id FROM tickets_buyeract AS act
         JOIN orders_order ON orders_order.id = act.order_id AND orders_order.status = 'placed'
-        WHERE act.what = 'rename' AND NOT EXISTS (
+        WHERE act.what = 'rename' AND act.at >= {TOLD} AND NOT EXISTS (
             SELECT FROM jobs_outbox AS job WHERE job.subject = 'order:' || act.order_id
             AND job.kind IN ('render_tickets', 'email_tickets', 'email_changed_tickets')
         ) AND NOT EXISTS (
@@ -258,6 +297,6 @@ register(
             WHERE tickets_delivery.order_id = act.order_id
             AND file.order_version >= act.order_version
         )
-        """,
+        """,  # noqa: S608 (a constant)
     ),
 )

@@ -25,7 +25,7 @@ CALLS = 2
 """With a mail server that knows no keys: calls that it may have taken, before a person decides."""
 KNOWN = (
     "order_id", "kind", "generation", "state", "tries", "first_try_at", "called_at", "settled_at",
-    "bounced_at",
+    "bounced_at", "masked_at",
 )  # fmt: skip
 """What is read of many deliveries: their words are long."""
 

@@ -26,6 +26,9 @@ from .page import TEMPLATE_REVISION
 from .times import ago, clock, length
 
 SAFE = Prognosis(Effect.SAFE, "not done yet, safe")
+FORGOTTEN = Prognosis(
+    Effect.IMPOSSIBLE, "cannot be replayed: its words and address were forgotten, it is so old"
+)
 GONE = Prognosis(Effect.IMPOSSIBLE, "there is no such order")
 NO_FILE = Prognosis(Effect.NOTHING, "the order has no file yet: nothing will happen")
 
@@ -178,6 +181,8 @@ def of_begun(email: Email, now: datetime) -> Prognosis:
 
 def repeated(delivery: Email, now: datetime) -> Prognosis:
     """Of an email that was begun, and is not known to be accepted."""
+    if delivery.masked_at:
+        return FORGOTTEN
     since, window = ago(delivery.called_at or delivery.first_try_at, now), settings.MAIL_KEY_WINDOW
     if deliveries.may_repeat(delivery, now):
         why = (

@@ -28,6 +28,7 @@ from . import (
     rendering,
     sending,
     services,
+    shelves,  # noqa: F401 (they register themselves)
 )
 from .deliveries import Message
 from .models import MessageKind

@@ -131,7 +131,8 @@ class Email(models.Model):
     In `text` and `html` the secret links are placeholders: the database alone opens no order.
     `tries` are the calls that may have been taken: each is going on, was cut, or its answer was
     lost; `called_at` is when the first of them began. `uncertain`: there are such calls, and the
-    provider knows no keys. `bounced`: it was accepted, and came back.
+    provider knows no keys. `bounced`: it was accepted, and came back. `masked_at`: its words and
+    address were forgotten then; it cannot be sent any more.
     """
 
     recipient = models.EmailField("to", max_length=254)
@@ -155,6 +156,7 @@ class Email(models.Model):
     settled_at = models.DateTimeField("settled (UTC)", null=True)
     bounced_at = models.DateTimeField(null=True)
     bounce = models.CharField(max_length=20, choices=Bounce, blank=True, db_default="")
+    masked_at = models.DateTimeField(null=True)
     outbox_id = models.BigIntegerField()
 
     call_noted = False
@@ -162,6 +164,11 @@ class Email(models.Model):
 
     class Meta:
         abstract = True
+
+    @property
+    def shown_recipient(self) -> str:
+        """The address, for people."""
+        return "an address that was forgotten" if self.masked_at else self.recipient
 
     def links(self) -> "dict[str, Order]":
         """Each placeholder in its words, and the order whose link it stands for."""
@@ -199,7 +206,8 @@ class Delivery(Email):
                 fields=["provider_id"],
                 name="delivery_provider_id",
                 condition=~models.Q(provider_id=""),
-            )
+            ),
+            models.Index("id", name="delivery_unmasked", condition=models.Q(masked_at=None)),
         ]
 
     def __str__(self) -> str:

@@ -84,7 +84,8 @@ def email_staff(job: Job[NoticeArgs]) -> None:
     if notice is None:
         raise GiveUp(f"there is no notice {job.args.notice_id}")
     user = notices.readers().filter(pk=job.args.user_id).first()
-    emailing.deliver(job, notices.begin(notice, user, job.outbox_id) if user else None)
+    wanted = user if not notices.is_old(notice) else None
+    emailing.deliver(job, notices.begin(notice, wanted, job.outbox_id) if wanted else None)
 
 
 declare(

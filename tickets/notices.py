@@ -4,7 +4,7 @@ Told are the members of the group REPORT_GROUP who may log in and have an addres
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.template.loader import render_to_string
+from django.utils import timezone
 
 from jobs.outbox import enqueue
 from orders.money import in_words
@@ -26,6 +27,11 @@ def readers() -> QuerySet[User]:
     """Whom notices are for, now."""
     members = User.objects.filter(is_active=True, groups__name=settings.REPORT_GROUP)
     return members.exclude(email="").order_by("pk")
+
+
+def is_old(notice: Notice) -> bool:
+    """Whether it is told to nobody any more: it is not known any more who was."""
+    return notice.made_at < timezone.now() - timedelta(days=settings.PERSONAL_DAYS)
 
 
 def tell_sales(day: date, sales: Sequence[Sales], outbox_id: int) -> bool:

@@ -35,6 +35,8 @@ def send(email: Email, pdf: bytes | None) -> str:
     where it refuses this message for good or another try may send twice, MailRefused, and what
     else goes wrong as it is.
     """
+    if email.masked_at:
+        raise GiveUp("its words and address were forgotten, since it is so old")
     _refuse_repeat(email)
     message = mail.outgoing(email, pdf)
     with metrics.EMAIL_SECONDS.time():

@@ -7,6 +7,7 @@ has nothing to do once there is a newer one, whose file brings word of all chang
 from django.db.models import Max, QuerySet
 
 from jobs.outbox import enqueue
+from jobs.purging import beyond_retention
 from orders.models import Order
 
 from .models import ACCEPTED, WITH_TICKETS, Act, Delivery
@@ -14,7 +15,8 @@ from .models import ACCEPTED, WITH_TICKETS, Act, Delivery
 
 def enqueue_email(order: Order) -> None:
     """In the transaction that brings the locked order its new file: the job that emails it."""
-    if not enqueue_untold(order):
+    # Of an event so long ago it is not known any more what its buyers were told.
+    if not enqueue_untold(order) and not beyond_retention(order.event.starts_at):
         enqueue("email_tickets", order_id=order.pk)
 
 

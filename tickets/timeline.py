@@ -97,7 +97,7 @@ def _files(order: Order) -> Iterator[Line]:
 def _emails(order: Order) -> Iterator[Line]:
     for delivery in order.deliveries.all():
         name = _name(delivery)
-        yield Line(delivery.first_try_at, f"{name}: first try", f"to {delivery.recipient}")
+        yield Line(delivery.first_try_at, f"{name}: first try", f"to {delivery.shown_recipient}")
         if delivery.settled_at:
             note = f"provider id {delivery.provider_id or 'not told'}"
             yield Line(delivery.settled_at, f"{name}: sent", note, tone="good")

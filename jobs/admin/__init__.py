@@ -2,10 +2,12 @@
 
 from django.contrib import admin
 
-from jobs.models import DeadJob, KindHold
+from jobs.models import DeadJob, KindHold, Purge
 
 from .dead_jobs import DeadJobAdmin
 from .kinds import KindHoldAdmin
+from .purges import PurgeAdmin
 
 admin.site.register(DeadJob, DeadJobAdmin)
 admin.site.register(KindHold, KindHoldAdmin)
+admin.site.register(Purge, PurgeAdmin)

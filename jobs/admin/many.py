@@ -43,7 +43,7 @@ class Plan:
 
 def _plan(keys: Sequence[int]) -> Plan:
     rows = OutboxRow.objects.dead().filter(pk__in=[key for key in keys if key > 0])
-    asked = [Asked(*row) for row in rows.values_list("pk", "kind", "args")]
+    asked = [Asked(*row) for row in rows.values_list("pk", "kind", "args", "created_at")]
     found = foresight.foresee(asked)
     words = Counter(_without_times(prognosis) for prognosis in found.values())
     refused = sum(key < 0 for key in keys)

@@ -102,7 +102,7 @@ def _of_job(outbox_id: int) -> Story:
 def _of_row(row: OutboxRow) -> Story:
     happenings = story.story_of_job(row.pk)
     dead = row.dead_at is not None and row.discarded_at is None
-    asked = Asked(row.pk, row.kind, row.args)
+    asked = Asked(row.pk, row.kind, row.args, row.created_at)
     return Story(
         key=row.pk, kind=row.kind, state=happenings[-1].what if happenings else "",
         dead_at=row.dead_at if dead else None, due_at=row.due_at, reason=row.dead_reason,

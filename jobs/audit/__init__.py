@@ -5,6 +5,6 @@ imported: an error there must not hide itself here. Apps register their rules in
 """
 
 from .books import ON_STREAM, Report, audit
-from .rules import Rule, register, registered
+from .rules import PURGED, Rule, purged, register, registered
 
-__all__ = ["ON_STREAM", "Report", "Rule", "audit", "register", "registered"]
+__all__ = ["ON_STREAM", "PURGED", "Report", "Rule", "audit", "purged", "register", "registered"]

@@ -11,6 +11,17 @@ class Rule:
     sql: str
 
 
+def purged(*shelves: str) -> str:
+    """SQL: since when all of these shelves are whole. What is older need not have its rows."""
+    names = ", ".join(f"'{name}'" for name in shelves)
+    return (
+        "(SELECT coalesce(max(until), '-infinity') FROM jobs_purge "  # noqa: S608 (constants)
+        f"WHERE shelf IN ({names}))"
+    )
+
+
+PURGED = purged("processed")
+"""The same of processed rows."""
 _rules: dict[str, Rule] = {}
 
 

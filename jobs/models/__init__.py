@@ -2,6 +2,7 @@
 
 from .dead import DeadJob, RefusedEntry, ReplayBatch
 from .processes import Process
+from .purges import Purge
 from .queue import OutboxRow, ProcessedJob, QueueEpoch
 from .samples import Sample
 from .schedules import ScheduleCursor, ScheduledRun, SchedulePause
@@ -14,6 +15,7 @@ __all__ = [
     "OutboxRow",
     "Process",
     "ProcessedJob",
+    "Purge",
     "QueueEpoch",
     "RefusedEntry",
     "ReplayBatch",

@@ -204,6 +204,13 @@ if not 0 <= REMINDER_HOUR <= 23:
 SHOP_ZONE = env.str("SHOP_ZONE", default="UTC")
 REPORT_GROUP = env.str("REPORT_GROUP", default="reports")
 
+# Days after which the words and addresses of emails, and lost links, are forgotten.
+PERSONAL_DAYS = env.float("PERSONAL_DAYS", default=90.0)
+# Days after an event, and after a file was made, after which the file is deleted.
+FILES_DAYS = env.float("FILES_DAYS", default=30.0)
+if PERSONAL_DAYS < 1 or FILES_DAYS < 1:
+    raise ImproperlyConfigured("PERSONAL_DAYS and FILES_DAYS must be 1 or more.")
+
 # Who pays refunds back; see orders.payments.
 PAYMENTS = env.str("PAYMENTS", default="orders.payments.Recorded")
 
@@ -248,6 +255,10 @@ JOBS: dict[str, Any] = {
     "RENDERS_PER_PROCESS": env.int("JOBS_RENDERS_PER_PROCESS", default=500),
     "COMPUTE_MEMORY": env.int("JOBS_COMPUTE_MEMORY", default=1024**3),
     "WARM_UP": ["tickets.pdf.warm_up"],
+    "RETENTION_DAYS": env.float("JOBS_RETENTION_DAYS", default=400.0),
+    "PROCESSES_KEPT_DAYS": env.float("JOBS_PROCESSES_KEPT_DAYS", default=7.0),
+    "PURGE_BATCH": env.int("JOBS_PURGE_BATCH", default=1000),
+    "PURGE_SECONDS": env.float("JOBS_PURGE_SECONDS", default=10.0),
     "AUDIT_AFTER": env.float("JOBS_AUDIT_AFTER", default=180.0),
     "AUDIT_PAUSE": env.float("JOBS_AUDIT_PAUSE", default=1.0),
     "OUTLOOK": env.float("JOBS_OUTLOOK", default=5.0),

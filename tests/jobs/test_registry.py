@@ -34,6 +34,8 @@ def test_the_shop_has_its_kinds() -> None:
         "email_staff",
         "email_tickets",
         "pay_refund",
+        "purge",
+        "purge_shelf",
         "refund_order",
         "remind_event",
         "remind_order",

@@ -3,17 +3,21 @@
 A process of the product ends itself at a failpoint, leaves a mark, and is started again.
 """
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import redis as redis_client
+from django.db import transaction
 
-from jobs.models import OutboxRow, ProcessedJob
+from jobs.models import OutboxRow, ProcessedJob, Purge
+from jobs.outbox import enqueue
 from orders.models import Order
 from stagedoor.embedded.server import free_port
 from tests.books import books_are_in_order
 from tests.conftest import MailFolder
 from tests.cuts import HIT, Cut
+from tests.jobs.test_purging import processed
 from tests.people import buy, new_event, new_type
 from tests.processes import Product, wait_for
 from tests.stories.browser import Browser
@@ -90,3 +94,22 @@ def test_the_web_process_dies(product: Product, mailbox: MailFolder, tmp_path: P
     assert f"/orders/{code}/" in browser.send(form)
     check_all_is_done_once(mailbox, tickets=2)
     assert Order.objects.count() == 1
+
+
+def test_a_worker_dies_between_two_batches_of_a_purge(
+    product: Product, redis: redis_client.Redis, tmp_path: Path
+) -> None:
+    for number in range(1, 36):
+        processed(number, timedelta(days=401))
+    with transaction.atomic():
+        pk = enqueue("purge_shelf", shelf="processed", cursor=0)
+    OutboxRow.objects.filter(pk=pk).update(id=1000)
+    product.relay()
+    cut = Cut("purging.committed", tmp_path / "mark")
+    cut.was_hit_by(product.plain_worker("worker-1", **cut.environment(), JOBS_PURGE_BATCH="10"))
+    assert ProcessedJob.objects.count() == 25
+    product.plain_worker("worker-1", **cut.environment(), JOBS_PURGE_BATCH="10")
+    wait_for(lambda: not OutboxRow.objects.exists(), "an empty outbox")
+    assert [job.kind for job in ProcessedJob.objects.all()] == ["purge_shelf"]
+    assert Purge.objects.get().rows == 35
+    books_are_in_order()

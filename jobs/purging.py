@@ -1,0 +1,90 @@
+"""Takes away what its time is over for: small batches, each a transaction of its own (T15).
+
+What is cut between two of them is taken up by the next run: to delete is to reach a state.
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from .failpoint import failpoint
+from .shelves import Shelf
+
+LOCK_WAIT = "200ms"
+"""A row that somebody works with is worth no wait: its batch is tried again later."""
+
+TAKE = """
+WITH seen AS (
+    SELECT {key} AS key, {born} AS born FROM {table}
+    WHERE {key} > %(after)s AND {open} ORDER BY {key} LIMIT %(size)s
+), gone AS ({act} RETURNING 1)
+SELECT max(key), count(*) FILTER (WHERE born < %(until)s), (SELECT count(*) FROM gone) FROM seen
+"""
+DELETE = """
+DELETE FROM {table} AS row USING seen
+WHERE row.{key} = seen.key AND seen.born < %(until)s AND ({past})
+"""
+CHANGE = """
+UPDATE {table} AS row SET {change} FROM seen
+WHERE row.{key} = seen.key AND seen.born < %(until)s AND ({past})
+"""
+NOTE = """
+INSERT INTO jobs_purge (shelf, until, rows, at) VALUES (%s, %s, %s, now())
+ON CONFLICT (shelf) DO UPDATE SET until = greatest(jobs_purge.until, excluded.until),
+    rows = jobs_purge.rows + excluded.rows, at = now()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`last`: the greatest key that was looked at; None: nothing behind it is old enough."""
+
+    last: int | None
+    rows: int
+
+
+def until_of(shelf: Shelf, now: datetime) -> datetime:
+    """What of the shelf is older than this may go."""
+    return now - timedelta(days=shelf.days())
+
+
+def sweep(shelf: Shelf, after: int, now: datetime) -> int | None:
+    """Batch after batch from the key `after` on, for PURGE_SECONDS; the key to go on from, None
+    where it is done. Raises a database error: what was committed stays."""
+    ends = time.monotonic() + settings.JOBS["PURGE_SECONDS"]
+    last: int | None = after
+    while last is not None:
+        last = take(shelf, last, until_of(shelf, now)).last
+        failpoint("purging.committed")
+        if time.monotonic() >= ends:
+            return last
+    return None
+
+
+def take(shelf: Shelf, after: int, until: datetime) -> Batch:
+    """T15: one batch of what is older than `until`, and word of it for the audit."""
+    names = {"after": after, "until": until, "size": settings.JOBS["PURGE_BATCH"]}
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
+        cursor.execute(_sql(shelf), names)
+        last, old, gone = cursor.fetchone()
+        cursor.execute(NOTE, [shelf.name, until, gone])
+    return Batch(last if old else None, gone)
+
+
+def _sql(shelf: Shelf) -> str:
+    parts = {
+        "table": shelf.table, "key": shelf.key, "open": shelf.open, "past": shelf.past,
+        "change": shelf.change, "born": shelf.born or "'-infinity'::timestamptz",
+    }  # fmt: skip
+    act = (CHANGE if shelf.change else DELETE).format(**parts)
+    return TAKE.format(**parts, act=act)
+
+
+def beyond_retention(created_at: datetime) -> bool:
+    """Whether what a job of that age may have done is not known any more."""
+    return created_at < timezone.now() - timedelta(days=settings.JOBS["RETENTION_DAYS"])

@@ -1,5 +1,6 @@
 """`/metrics` and `/healthz` of a long-running process, on a port of its own."""
 
+import socket
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -44,26 +45,33 @@ def serve(role: str, host: str, port: int, trouble: Callable[[], str]) -> None:
     Raises OSError where the port is taken.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    # Not on the first scrape: two at once would make two.
-    registry = page_of(role, REGISTRY, QueueCollector())
-    handler = type("_Bound", (_Handler,), {"registry": registry, "trouble": staticmethod(trouble)})
-    server = ThreadingHTTPServer((host, port), handler)
-    server.daemon_threads = True
+    server = _Server(host, port, page_of(role, REGISTRY, QueueCollector()), trouble)
     Thread(target=server.serve_forever, name="metrics", daemon=True).start()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(
+        self, host: str, port: int, registry: CollectorRegistry, trouble: Callable[[], str]
+    ) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+        self.registry = registry
+        self.trouble = trouble
+
+
 class _Handler(BaseHTTPRequestHandler):
-    registry: CollectorRegistry
-    trouble: Callable[[], str]
+    server: _Server
     timeout = READ_TIMEOUT
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/metrics":
             encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-            self._answer(200, content_type, encode(self.registry))
+            self._answer(200, content_type, encode(self.server.registry))
         elif path == "/healthz":
-            trouble = self.trouble()
+            trouble = self.server.trouble()
             self._answer(503 if trouble else 200, "text/plain", f"{trouble or 'ok'}\n".encode())
         else:
             self._answer(404, "text/plain", b"/metrics or /healthz\n")

@@ -53,13 +53,14 @@ class Looker:
         self._books = LookThread(self._read_books)
         self._meter = StreamMeter(settings.REDIS_URL)
         self._stream = RelayStream(settings.REDIS_URL, settings.JOBS["PROBE_TIMEOUT"])
+        self._silent: set[str] = set()
 
     def look(self) -> Look:
         """Raises nothing; takes four times PROBE_TIMEOUT at most, whatever the servers do."""
         books = stream = None
-        with _or_warning("PostgreSQL"):
+        with self._or_missing("PostgreSQL"):
             books = self._books.ask(2 * settings.JOBS["PROBE_TIMEOUT"])
-        with _or_warning("Redis"):
+        with self._or_missing("Redis"):
             stream = self._meter.look()
         return Look(books, stream)
 
@@ -80,6 +81,18 @@ class Looker:
             return lost.count_still_relayed([one for one in doubtful if one[1] in gone])
         return None
 
+    @contextlib.contextmanager
+    def _or_missing(self, server: str) -> Iterator[None]:
+        # Whatever it was: the other server's part, and the failed probe, must be told all the same.
+        try:
+            yield
+            self._silent.discard(server)
+        except Exception as error:
+            if server not in self._silent:
+                text = error_line(error)
+                logger.warning("no look at %s: %s", server, text, extra={"action": "probe"})
+            self._silent.add(server)
+
     def close(self) -> None:
         """Give all connections back."""
         self._books.close()
@@ -91,12 +104,3 @@ def _bound_statements() -> None:
     milliseconds = int(settings.JOBS["PROBE_TIMEOUT"] * 1000)
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL statement_timeout = {milliseconds}")
-
-
-@contextlib.contextmanager
-def _or_warning(server: str) -> Iterator[None]:
-    # Whatever it was: the other server's part, and the failed probe, must be told all the same.
-    try:
-        yield
-    except Exception as error:
-        logger.warning("no look at %s: %s", server, error_line(error), extra={"action": "probe"})

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("orders", "0006_refunds_in_parts"),
-        ("tickets", "0011_words_of_staff"),
+        ("tickets", "0012_words_of_notices"),
     ]
 
     operations = [

@@ -3,7 +3,7 @@
 ages.py      since when the oldest job of each reason waits, by PostgreSQL's clock
 counts.py    outbox rows by kind and state, processes, entries that nobody has settled
 lost.py      rows whose entry is nowhere
-declared.py  what apps add, outlook.py among them: when all that is due will be done
+declared.py  what apps add; outlook.py: when all that is due will be done; schedules.py: who fires
 look.py      one look at both servers: whatever did not answer is missing, never 0
 thread.py    the thread, and the connection to PostgreSQL, that all looks of a process share
 collector.py the same as series

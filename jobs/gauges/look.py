@@ -13,7 +13,7 @@ from jobs.errors import error_line
 from jobs.holds import Hold
 from jobs.stream import RelayStream, StreamAges, StreamAway, StreamMeter, StreamRefused
 
-from . import lost, outlook  # noqa: F401 (its gauge registers itself)
+from . import lost, outlook, schedules  # noqa: F401 (their gauges register themselves)
 from .ages import Ages, read_ages
 from .counts import Counts, read_counts
 from .declared import Declared, Reading, all_declared

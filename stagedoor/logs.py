@@ -2,6 +2,7 @@
 
 import logging
 import re
+from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter as _JsonFormatter
 
@@ -10,11 +11,16 @@ FIELDS = (
     "method", "status",
 )  # fmt: skip
 SECRET_LINK = re.compile(r"""/o/[^/\s"'\\]+""")
+ADDRESS = re.compile(r"""[^\s"<>()\[\]{},;:=\\/]+@[\w-]+(?:\.[\w-]+)+""")
 
 
 def without_secrets(text: str) -> str:
-    """`text` with the secret of every order link masked: Django logs paths of its own accord."""
-    return SECRET_LINK.sub("/o/…", text)
+    """`text` with the secret of every order link, and every email address, masked.
+
+    Django logs paths of its own accord; errors quote what they were given.
+    """
+    masked = SECRET_LINK.sub("/o/…", text) if "/o/" in text else text
+    return ADDRESS.sub("…@…", masked) if "@" in masked else masked
 
 
 class JsonFormatter(_JsonFormatter):
@@ -27,9 +33,13 @@ class JsonFormatter(_JsonFormatter):
             json_ensure_ascii=False,
         )
 
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, its secrets masked."""
-        return without_secrets(super().format(record))
+    def jsonify_log_record(self, log_data: dict[str, Any]) -> str:
+        """The line, its secrets masked before anything is escaped: else a mask could cut that."""
+        masked = {
+            name: without_secrets(value) if isinstance(value, str) else value
+            for name, value in log_data.items()
+        }
+        return super().jsonify_log_record(masked)
 
 
 class ReadableFormatter(logging.Formatter):

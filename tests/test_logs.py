@@ -87,11 +87,23 @@ def test_a_traceback_is_written_without_the_secret(formatter: logging.Formatter)
         ("/o/short/ /o/two/", "/o/…/ /o/…/"),
         ("/orders/ABCDEFGH/", "/orders/ABCDEFGH/"),
         ("/events/o/", "/events/o/"),
+        ("refused <zoe.o'hara+x@mail.example.org>: 550", "refused <…@…>: 550"),
+        ("Key (email)=(zoe@example.org) already exists", "Key (email)=(…@…) already exists"),
+        ('{"to": ["zoë@bücher.example"]}', '{"to": ["…@…"]}'),
+        ("postgres://shop:word@db.example:5432/shop", "postgres://shop:…@…:5432/shop"),
+        ("held by ann@desk: @ 5 %", "held by ann@desk: @ 5 %"),
         ("", ""),
     ],
 )
-def test_only_secret_links_are_masked(text: str, masked: str) -> None:
+def test_only_secret_links_and_addresses_are_masked(text: str, masked: str) -> None:
     assert without_secrets(text) == masked
+
+
+@pytest.mark.parametrize("before", ["\n", "\t", "\x01", "\\", '"', "\\u0041"])
+def test_a_mask_cuts_no_escape_of_json(before: str) -> None:
+    found = as_json(record(f"{before}zoe@example.org{before}"))
+    assert "…@…" in found["message"]
+    assert "zoe" not in found["message"]
 
 
 def test_any_script_is_written_as_it_is() -> None:

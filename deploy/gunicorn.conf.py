@@ -36,8 +36,10 @@ control_socket_disable = True
 
 # The processes add their series up in files, here and not on a disk: each request writes to them.
 # Before the application is loaded: it decides by this variable how it counts.
+prefix = "stagedoor-metrics-"
 if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp("", "stagedoor-", worker_tmp_dir)
+    mine = tempfile.mkdtemp("", f"{prefix}{os.getpid()}-", worker_tmp_dir)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = mine
 metrics = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
 
 
@@ -46,6 +48,21 @@ def on_starting(server: Any) -> None:
     metrics.mkdir(exist_ok=True)
     for left in metrics.glob("*.db"):
         left.unlink(missing_ok=True)
+    for folder in metrics.parent.glob(f"{prefix}*-*"):
+        # Of a master that was killed: nobody else would ever take it away.
+        if not lives(folder.name.removeprefix(prefix).partition("-")[0]):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def lives(pid: str) -> bool:
+    """Whether there is such a process, of whomever; or no telling."""
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, OSError):
+        return True
+    return True
 
 
 def child_exit(server: Any, worker: Any) -> None:

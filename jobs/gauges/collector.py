@@ -35,10 +35,14 @@ class QueueCollector(Collector):
 
 def families(look: Look) -> Iterator[Metric]:
     """`look` as series."""
-    answered = {"postgresql": look.books, "redis": look.stream}
+    books, stream = look.books, look.stream
+    answered = {
+        "postgresql": books is not None and books.more is not None,
+        "redis": stream is not None,
+    }
     yield _family(
         series.PROBE_SUCCESS,
-        [((name,), float(part is not None)) for name, part in answered.items()],
+        [((server,), float(did)) for server, did in answered.items()],
     )
     yield _family(series.CLOCK, _clocks(look))
     yield _family(series.OLDEST_OF, _oldest_of(look))
@@ -82,7 +86,7 @@ def _of_books(books: Books) -> Iterator[Metric]:
     yield _family(series.KIND_HELD, _held(books))
     if books.unaccounted is not None:
         yield _family(series.UNACCOUNTED_ROWS, [((), books.unaccounted)])
-    yield from (_family(declared, readings) for declared, readings in books.more)
+    yield from (_family(declared, readings) for declared, readings in books.more or ())
 
 
 def _held(books: Books) -> Iterator[Reading]:

@@ -22,8 +22,9 @@ _declared: dict[str, Declared] = {}
 def gauge(name: str, says: str, labels: tuple[str, ...] = ()) -> Callable[[Read], Read]:
     """Register the decorated function as the reader of the gauge `name`.
 
-    It is called at each scrape, asks PostgreSQL alone (a few ms at most), and may raise: then its
-    series is missing and PostgreSQL's probe counts as failed. Raises ValueError for a taken name.
+    It is called at each scrape, asks PostgreSQL alone (a few ms at most), and may raise: then all
+    declared gauges are missing, and PostgreSQL's probe counts as failed. Raises ValueError for a
+    name that is taken.
     """
 
     def register(read: Read) -> Read:

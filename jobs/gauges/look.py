@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What PostgreSQL told. `more`: the gauges that apps declare.
+    """What PostgreSQL told. `more`: the gauges that apps declare, None where one of them failed.
 
     `unaccounted`: of the oldest `lost.LIMIT` relayed rows, those whose entry is nowhere; None where
     the stream's server did not tell.
@@ -34,7 +34,7 @@ class Books:
     ages: Ages
     counts: Counts
     holds: list[Hold]
-    more: list[tuple[Declared, list[Reading]]]
+    more: list[tuple[Declared, list[Reading]]] | None
     unaccounted: int | None
 
 
@@ -69,8 +69,15 @@ class Looker:
             _bound_statements()
             held = holds.in_force()
             ages, counts, doubtful = read_ages(held), read_counts(held), lost.doubtful()
+        return Books(ages, counts, held, self._more(), self._unaccounted(doubtful))
+
+    def _more(self) -> list[tuple[Declared, list[Reading]]] | None:
+        # Apart from the ages: these must be told whatever an app's gauge does.
+        more = None
+        with self._or_missing("what apps add"), transaction.atomic(durable=True):
+            _bound_statements()
             more = [(one, list(one.read())) for one in all_declared()]
-        return Books(ages, counts, held, more, self._unaccounted(doubtful))
+        return more
 
     def _unaccounted(self, doubtful: list[Publication]) -> int | None:
         # The stream before the rows once more: what is done meanwhile must not count as lost.

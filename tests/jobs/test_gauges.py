@@ -306,14 +306,19 @@ def test_an_app_adds_a_gauge(looker: Looker, extra: None) -> None:
         declared.gauge("stagedoor_extra", "Another.")(list)
 
 
-def test_a_gauge_that_fails_is_a_failed_probe(looker: Looker, extra: None) -> None:
+def test_a_gauge_that_fails_is_a_failed_probe_and_the_ages_are_told(
+    looker: Looker, extra: None
+) -> None:
+    due_ago(100)
+
     @declared.gauge("stagedoor_extra", "A test.")
     def fail() -> Any:
         raise ZeroDivisionError
 
     found = seen(looker)
-    assert found["probe_success"][("postgresql",)] == 0.0
+    assert found["probe_success"] == {("postgresql",): 0.0, ("redis",): 1.0}
     assert "extra" not in found
+    assert ages(looker)["tickets"] == near(100)
 
 
 # What a look costs

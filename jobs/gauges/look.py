@@ -69,15 +69,11 @@ class Looker:
             _bound_statements()
             held = holds.in_force()
             ages, counts, doubtful = read_ages(held), read_counts(held), lost.doubtful()
-        return Books(ages, counts, held, self._more(), self._unaccounted(doubtful))
-
-    def _more(self) -> list[tuple[Declared, list[Reading]]] | None:
-        # Apart from the ages: these must be told whatever an app's gauge does.
         more = None
-        with self._or_missing("what apps add"), transaction.atomic(durable=True):
-            _bound_statements()
-            more = [(one, list(one.read())) for one in all_declared()]
-        return more
+        # Apart from the ages: these must be told whatever an app's gauge does.
+        with self._or_missing("what apps add"):
+            more = _read_declared()
+        return Books(ages, counts, held, more, self._unaccounted(doubtful))
 
     def _unaccounted(self, doubtful: list[Publication]) -> int | None:
         # The stream before the rows once more: what is done meanwhile must not count as lost.
@@ -105,6 +101,12 @@ class Looker:
         self._books.close()
         self._meter.close()
         self._stream.close()
+
+
+def _read_declared() -> list[tuple[Declared, list[Reading]]]:
+    with transaction.atomic(durable=True):
+        _bound_statements()
+        return [(one, list(one.read())) for one in all_declared()]
 
 
 def _bound_statements() -> None:

@@ -92,6 +92,13 @@ class Place:
         except (OSError, ValueError):  # ValueError: it is being written this moment
             return None
 
+    def started_at(self, name: str) -> float | None:
+        """When the part `name` was started (Unix time), None while it does not run."""
+        try:
+            return (self.folder / "pids" / name).stat().st_mtime
+        except OSError:
+            return None
+
     def check_port(self) -> None:
         """Raise Refused when somebody else listens on the port."""
         with closing(socket.socket()) as probe:

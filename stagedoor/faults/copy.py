@@ -6,11 +6,13 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from django.conf import settings
 from django.db.models import F
 
+from jobs.models import Process
 from orders.models import EventStatus, TicketType
 from stagedoor.mailbox import DOWN, REFUSING
 from stagedoor.place import Place, Refused
@@ -52,6 +54,17 @@ class RunningCopy:
         if most is None or most.stock.left < PLACES:
             raise Refused(f"No event of this copy has {PLACES} places left to sell.")
         return Buyer(self.base, most.event.slug, most.pk)
+
+    def await_worker(self) -> None:
+        """Wait until the worker that is killed works: after a kill it waits for its name first."""
+        wait_for(self._works, f"{self.worker} to work")
+
+    def _works(self) -> bool:
+        started = self._place.started_at("worker-1")
+        if started is None:
+            return False
+        since = datetime.fromtimestamp(started, UTC)
+        return Process.objects.filter(role="worker", name=self.worker, seen_at__gt=since).exists()
 
     def signal(self, part: str, number: signal.Signals) -> int:
         """Send a signal to a part of this copy once it runs; the number of its process."""

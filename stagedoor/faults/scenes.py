@@ -62,6 +62,7 @@ def buy(copy: RunningCopy) -> None:
 def kill_worker(copy: RunningCopy) -> None:
     """A worker dies with jobs in its hands."""
     title("2. A worker is killed while it renders")
+    copy.await_worker()
     bought: list[Bought] = []
     lost = _kill_in_a_render(copy, bought)
     names = ", ".join(f"{job.kind} (outbox row {job.outbox_id})" for job in lost)
@@ -84,7 +85,7 @@ def _kill_in_a_render(copy: RunningCopy, bought: list[Bought]) -> list[InFlight]
             if any(job.kind == "render_tickets" for job in lost):
                 copy.signal("worker-1", signal.SIGKILL)
                 return lost
-    raise Refused(f"{copy.worker} rendered none of {TRIES} orders: was it only just started?")
+    raise Refused(f"{copy.worker} rendered none of {TRIES} orders: its lines say why.")
 
 
 def _once(bought: list[Bought]) -> str:

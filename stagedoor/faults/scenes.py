@@ -1,26 +1,23 @@
 """Faults, one after the other, each told in plain words while it happens."""
 
 import signal
-import textwrap
 
 from django.conf import settings
-from django.db.models import Max
 from django.utils import timezone
 from django.utils.module_loading import autodiscover_modules
 
 from jobs import holds, replay
 from jobs.audit import audit
-from jobs.models import JobEvent, OutboxRow, ProcessedJob
+from jobs.models import OutboxRow
 from jobs.status import InFlight, in_flight
 from orders.models import Order
 from stagedoor.mailbox import DOWN, REFUSING
 from stagedoor.place import Refused
-from tickets.models import Delivery, Ticket
 
 from .buyer import Bought
 from .copy import RunningCopy, wait_for
+from .telling import attempts, once, story, tell, title
 
-WIDTH = 92
 TRIES = 20
 MANY = 24
 """Emails: with two workers ten of one fail in a row, which is when their kind is held."""
@@ -32,16 +29,6 @@ def play(copy: RunningCopy) -> None:
     copy.mend()
     for scene in (buy, kill_worker, stop_redis, silence_provider, bury_and_replay, prove):
         scene(copy)
-
-
-def title(text: str) -> None:
-    """A new scene begins."""
-    print(f"\n{text}\n{'-' * len(text)}", flush=True)
-
-
-def tell(text: str) -> None:
-    """One thing to be seen."""
-    print(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  "), flush=True)
 
 
 def buy(copy: RunningCopy) -> None:
@@ -73,7 +60,7 @@ def kill_worker(copy: RunningCopy) -> None:
         "left."
     )
     seconds = copy.await_state(bought, "emailed")
-    tell(f"{seconds:.1f} s later all have their tickets. {_once(bought)}")
+    tell(f"{seconds:.1f} s later all have their tickets. {once(bought)}")
 
 
 def _kill_in_a_render(copy: RunningCopy, bought: list[Bought]) -> list[InFlight]:
@@ -88,20 +75,6 @@ def _kill_in_a_render(copy: RunningCopy, bought: list[Bought]) -> list[InFlight]
     raise Refused(f"{copy.worker} rendered none of {TRIES} orders: its lines say why.")
 
 
-def _once(bought: list[Bought]) -> str:
-    """That all was done once, in words. Raises Refused where it was not."""
-    orders = Order.objects.filter(code__in=[one.code for one in bought])
-    subjects = [f"order:{order.pk}" for order in orders]
-    done = ProcessedJob.objects.filter(subject__in=subjects)
-    renders = done.filter(kind="render_tickets").count()
-    emails = Delivery.objects.filter(order__in=orders, state="sent").count()
-    tickets = Ticket.objects.filter(order__in=orders).count()
-    counted = f"Orders: {len(bought)}, tickets: {tickets}, renders: {renders}, emails: {emails}"
-    if not renders == emails == len(bought):
-        raise Refused(f"{counted}. That is not as it should be: please report it.")
-    return f"{counted}."
-
-
 def stop_redis(copy: RunningCopy) -> None:
     """Redis is away while somebody buys."""
     title("3. Redis is away while somebody buys")
@@ -114,7 +87,7 @@ def stop_redis(copy: RunningCopy) -> None:
     seconds = copy.await_state([bought], "emailed")
     tell(
         f"The copy starts Redis again; {seconds:.1f} s after the order its tickets were mailed. "
-        f"{_once([bought])}"
+        f"{once([bought])}"
     )
 
 
@@ -139,21 +112,12 @@ def silence_provider(copy: RunningCopy) -> None:
         tell(
             "Their tickets are made, and each can be downloaded. After ten emails in a row that a "
             "worker could not send, their kind is held: the others wait in the outbox and are not "
-            f"even tried. See {copy.base}/admin/, “Kinds of jobs”. {_attempts()}"
+            f"even tried. See {copy.base}/admin/, “Kinds of jobs”. {attempts()}"
         )
     seconds = copy.await_state(bought, "emailed")
     tell(
         "The provider is back. One job at a time is tried, the first that succeeds frees all: "
-        f"mailed {seconds:.1f} s later. {_once(bought)}"
-    )
-
-
-def _attempts() -> str:
-    waiting = OutboxRow.objects.live().filter(kind="email_tickets")
-    most = waiting.aggregate(most=Max("attempts"))["most"]
-    return (
-        f"Of the {waiting.count()} jobs that wait, none has lost more than {most} attempts: an "
-        "outage is not the job's fault."
+        f"mailed {seconds:.1f} s later. {once(bought)}"
     )
 
 
@@ -174,9 +138,7 @@ def bury_and_replay(copy: RunningCopy) -> None:
     tell(f"It blocks nothing: order {other.code}, placed after it, was mailed in {seconds:.1f} s.")
     replay.replay([job.pk], timezone.now(), replay.Deed("make demo-faults"))
     seconds = copy.await_state([bought], "emailed")
-    tell(
-        f"Replay, as its button does: mailed {seconds:.1f} s later. {_story(job)} {_once([bought])}"
-    )
+    tell(f"Replay, as its button does: mailed {seconds:.1f} s later. {story(job)} {once([bought])}")
 
 
 def _dead_email(bought: Bought) -> OutboxRow:
@@ -184,11 +146,6 @@ def _dead_email(bought: Bought) -> OutboxRow:
     return wait_for(
         OutboxRow.objects.about(f"order:{order.pk}").dead().first, "the email to be refused"
     )
-
-
-def _story(job: OutboxRow) -> str:
-    story = JobEvent.objects.filter(outbox_id=job.pk).order_by("at", "id")
-    return f"Its story: {', '.join(f'{event.what} by {event.by}' for event in story)}."
 
 
 def prove(copy: RunningCopy) -> None:

@@ -54,6 +54,9 @@ def shelf_named(name: str) -> Shelf | None:
 
 NOT_OPEN = "NOT EXISTS (SELECT FROM jobs_outbox WHERE jobs_outbox.id = row.outbox_id)"
 """Its job is done: what is not done, dead or not, may still be asked about."""
+NOT_NEEDED = """NOT EXISTS (SELECT FROM jobs_outbox
+    WHERE jobs_outbox.id = row.outbox_id AND discarded_at IS NULL)"""
+"""Its job is done, or discarded and never run again: it needs no words and no address."""
 
 register(
     Shelf(

@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from jobs.shelves import NOT_OPEN, Shelf, register
+from jobs.shelves import NOT_NEEDED, NOT_OPEN, Shelf, register
 
 OVER = """(SELECT starts_at FROM orders_event AS event JOIN orders_order AS bought
     ON bought.event_id = event.id WHERE bought.id = row.order_id)"""
@@ -22,7 +22,7 @@ def personal() -> float:
 register(
     Shelf(
         name="email words", table="tickets_delivery", born="first_try_at",
-        open="masked_at IS NULL", past=NOT_OPEN, change=f"{MASKED}, calendar = ''", days=personal,
+        open="masked_at IS NULL", past=NOT_NEEDED, change=f"{MASKED}, calendar = ''", days=personal,
     ),
     Shelf(
         name="deliveries", table="tickets_delivery", born="first_try_at",
@@ -30,7 +30,7 @@ register(
     ),
     Shelf(
         name="notice words", table="tickets_noticedelivery", born="first_try_at",
-        open="masked_at IS NULL", past=NOT_OPEN, change=MASKED, days=personal,
+        open="masked_at IS NULL", past=NOT_NEEDED, change=MASKED, days=personal,
     ),
     Shelf(
         name="notice deliveries", table="tickets_noticedelivery", born="first_try_at",
@@ -44,11 +44,12 @@ register(
     # Nothing but personal data: gone, not masked.
     Shelf(
         name="link answers", table="tickets_linkdelivery", born="first_try_at",
-        past=NOT_OPEN, days=personal,
+        past=NOT_NEEDED, days=personal,
     ),
     Shelf(
         name="lost links", table="tickets_lostlinkrequest", born="asked_at", days=personal,
         past="""NOT EXISTS (SELECT FROM tickets_linkdelivery WHERE asked_id = row.id)
-            AND NOT EXISTS (SELECT FROM jobs_outbox WHERE subject = 'lost_link:' || row.id)""",
+            AND NOT EXISTS (SELECT FROM jobs_outbox
+                WHERE subject = 'lost_link:' || row.id AND discarded_at IS NULL)""",
     ),
 )  # fmt: skip

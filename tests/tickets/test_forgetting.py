@@ -208,6 +208,19 @@ def test_a_link_that_is_still_to_be_answered_is_kept(kind: TicketType) -> None:
     assert LostLinkRequest.objects.count() == 1
 
 
+def test_nobody_may_still_need_the_address_of_a_job_that_was_discarded(kind: TicketType) -> None:
+    order = buy(kind)
+    drain()
+    Delivery.objects.update(outbox_id=_dead_email(order.id))
+    lost_links.ask("late@example.org")
+    OutboxRow.objects.update(dead_at=timezone.now(), discarded_at=timezone.now())
+    pass_days(91)
+    purge()
+    assert not Delivery.objects.filter(masked_at=None).exists()
+    assert not LostLinkRequest.objects.exists()
+    assert OutboxRow.objects.count() == 2, "that it was discarded is known for longer"
+
+
 def test_a_notice_is_told_to_nobody_once_it_is_forgotten_who_was(mailbox: MailFolder) -> None:
     make_group()
     user = User.objects.create_user("carla", "carla@shop.example")

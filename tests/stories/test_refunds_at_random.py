@@ -19,6 +19,7 @@ from redis import Redis
 from jobs.models import OutboxRow
 from orders.models import Order, Refund, Stock, TicketType
 from orders.services import PlacedOrder, place_order
+from tests.blank_pages import BLANK
 from tests.books import books_are_in_order
 from tests.conftest import MailFolder
 from tests.people import new_event, new_type, wish
@@ -29,7 +30,7 @@ from tickets.services import Actor
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SEED = int(os.environ.get("REFUND_SEED", "20261130"))
-ORDERS = int(os.environ.get("REFUND_ORDERS", "3000" if SHIPPED else "60"))
+ORDERS = int(os.environ.get("REFUND_ORDERS", "3000" if SHIPPED else "300"))
 KILLS = max(3, ORDERS // 60)
 SHUFFLE = """
 UPDATE jobs_outbox SET available_at = statement_timestamp() - make_interval(secs => mixed.late)
@@ -38,6 +39,9 @@ WHERE jobs_outbox.id = mixed.id AND relayed_at IS NULL AND dead_at IS NULL
     AND available_at <= statement_timestamp()
 """
 """A relay publishes by the time since which a row is due."""
+PAGES = {} if SHIPPED else BLANK
+LONGEST_PAUSE = 0.15 if SHIPPED else 0.05
+"""Seconds between two deeds: what was begun by one is under way at the next."""
 
 
 class Night:
@@ -98,7 +102,7 @@ class Night:
         for name in ("worker-1", "worker-2"):
             worker = self.workers.get(name)
             if worker is None or worker.popen.poll() is not None:
-                self.workers[name] = self.product.worker(name)
+                self.workers[name] = self.product.worker(name, **PAGES)
 
     def kill(self) -> None:
         """SIGKILL to a worker and its children, in the middle of whatever it does."""
@@ -144,7 +148,7 @@ def test_whatever_comes_first_each_admission_is_valid_or_refunded(
     for deed in deeds(night):
         getattr(night, deed)()
         night.tend()
-        pause = time.monotonic() + night.chance.uniform(0, 0.15)
+        pause = time.monotonic() + night.chance.uniform(0, LONGEST_PAUSE)
         wait_for(lambda p=pause: time.monotonic() > p, "the next deed")  # type: ignore[misc]
     wait_for(night.all_done, "no live row", seconds=120 + ORDERS)
     night.counts["raised"] = raise_the_dead()

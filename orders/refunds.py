@@ -45,11 +45,14 @@ def take_back(
 
 
 def _write(order: Order, chosen: list[Admission], reason: str, actor: str) -> Refund:
-    number = newest_number(order) + 1
+    number, amount = newest_number(order) + 1, amount_of(chosen)
+    # Nobody can be asked to pay nothing, and nobody waits for it.
+    paid = {} if amount else {"status": RefundStatus.DONE, "settled_at": timezone.now()}
     refund = Refund.objects.create(
+        **paid,
         order=order,
         number=number,
-        amount=amount_of(chosen),
+        amount=amount,
         reason=reason,
         actor=actor,
         provider_key=f"refund/{order.code}/{number}",

@@ -207,6 +207,11 @@ def message_of(delivery: Delivery) -> Message:
     return Message(delivery.order_id, MessageKind(delivery.kind), delivery.generation)
 
 
+def is_begun(message: Message) -> bool:
+    """Whether its words are written, and its first call noted."""
+    return _of(message).exists()
+
+
 def is_newest(message: Message, order: Order) -> bool:
     """Whether nothing is newer: no email of its kind that was sent, no version of the order."""
     of_version = message.kind != MessageKind.CHANGED or message.generation == order.version

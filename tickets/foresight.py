@@ -30,6 +30,7 @@ FORGOTTEN = Prognosis(
     Effect.IMPOSSIBLE, "cannot be replayed: its words and address were forgotten, it is so old"
 )
 GONE = Prognosis(Effect.IMPOSSIBLE, "there is no such order")
+FILE_TO_COME = Prognosis(Effect.SAFE, "its file is being made; it is sent once that is there: safe")
 NO_FILE = Prognosis(Effect.NOTHING, "the order has no file yet: nothing will happen")
 
 
@@ -57,7 +58,7 @@ def of_emails(messages: Sequence[Message]) -> list[Prognosis]:
         if later and later.generation > message.generation:
             return _overtaken(later, now)
         if message.kind in WITH_TICKETS and (order.pk, order.version) not in with_file:
-            return NO_FILE
+            return FILE_TO_COME if is_asked_for(message) else NO_FILE
         return repeated(delivery, now) if delivery else SAFE
 
     return [one(message) for message in messages]
@@ -83,6 +84,11 @@ def _of_older(message: Message, order: Order, delivery: Delivery | None) -> str:
     if of_version and not (delivery and deliveries.is_stale(delivery, order)):
         return ""
     return "its tickets were changed since, which has an email of its own: nothing will happen"
+
+
+def is_asked_for(message: Message) -> bool:
+    """Whether somebody asked for it: it is no placement's, and no change's."""
+    return message.kind == MessageKind.TICKETS and message.generation > 1
 
 
 def _asked_for(messages: Iterable[Message]) -> dict[int, int]:

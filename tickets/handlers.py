@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.utils import timezone
 
 from jobs.job import Job
-from jobs.policy import GiveUp, Policy
+from jobs.policy import GiveUp, Policy, TryLater
 from jobs.prognosis import Prognosis
 from jobs.registry import Lane, handler
 from orders.models import Order
@@ -31,6 +31,7 @@ from . import (
     shelves,  # noqa: F401 (they register themselves)
 )
 from .deliveries import Message
+from .mail_errors import PAUSE
 from .models import MessageKind
 from .page import ticket_html
 from .paying import RefundArgs, known_refund
@@ -175,7 +176,7 @@ def email_tickets(job: Job[OrderArgs]) -> None:
 def resend_tickets(job: Job[ResendArgs]) -> None:
     """State: the buyer of a placed order was sent its tickets, once for each time staff asked."""
     _refuse_unasked(_again(job.args))
-    _email_tickets(job, _again(job.args))
+    _email_tickets(job, _again(job.args), asked=True)
 
 
 @handler(
@@ -193,14 +194,25 @@ def _refuse_unasked(message: Message) -> None:
         raise GiveUp(words)
 
 
-def _email_tickets[A](job: Job[A], message: Message) -> Order | None:
+def _email_tickets[A](job: Job[A], message: Message, *, asked: bool = False) -> Order | None:
     """The order, where its buyer was sent it by this job."""
     order = _order(message.order_id)
     file = services.newest_file(order)
     delivery = None
     if order.is_placed and file is not None and deliveries.is_newest(message, order):
         delivery = deliveries.begin_with(message, order, file, job.outbox_id)
+    if asked and delivery is None:
+        _wait_for_file(message)
     return order if emailing.deliver(job, delivery) else None
+
+
+def _wait_for_file(message: Message) -> None:
+    # The render that is under way brings an email only where the buyer has none: somebody waits
+    # for this one.
+    order = _order(message.order_id)
+    open_still = order.is_placed and deliveries.is_newest(message, order)
+    if open_still and not deliveries.is_begun(message):
+        raise TryLater(PAUSE, "the file of the order is being made", of_provider=False)
 
 
 @handler("refund_order", policy=REFUND, subject="order:{order_id}", foresee=_foresee_refunds)

@@ -75,6 +75,7 @@ def compose(order: Order, kind: MessageKind, file: TicketFile | None, generation
         "order": order,
         "event": order.event,
         "lines": admissions.shares(about),
+        "amount": refunds.amount_of(about),
         "total": in_words(refunds.amount_of(about), order.currency),
         "left": left,
         "tickets": order.tickets.filter(status=TicketStatus.VALID),

@@ -29,7 +29,9 @@ def refund_answer(order: Order, story: Sequence[Happening]) -> Answer | None:
 
 
 def _amounts(order: Order, refunds: Sequence[Refund]) -> Iterator[str]:
-    for refund in refunds:
+    if refunds and not any(refund.amount for refund in refunds):
+        yield "Nothing is to be paid back."
+    for refund in filter(lambda one: one.amount, refunds):
         yield f"{in_words(refund.amount, order.currency)} {_payment(refund)}."
 
 

@@ -29,6 +29,7 @@ from tests.payments import AWAY, REFUSED, Ledger
 from tests.people import box_office, buy, new_type
 from tests.web import text
 from tickets import services
+from tickets.models import Delivery
 from tickets.paying import RefundArgs
 from tickets.services import Actor, Refused
 
@@ -97,6 +98,24 @@ def test_a_provider_pays_each_refund_under_its_own_key(
     assert ledger.paid == dict.fromkeys(keys, (4250, "EUR"))
     assert ledger.calls == keys
     assert set(Refund.objects.values_list("status", flat=True)) == {"done"}
+    books_are_in_order()
+
+
+def test_tickets_that_cost_nothing_are_taken_back_and_nobody_is_asked_to_pay(
+    mailbox: MailFolder, ledger: Ledger, client: Client, redis: Redis
+) -> None:
+    order = buy(new_type(price=0), 2)
+    drain()
+    refund(order)
+    drain()
+    assert state() == ("done", "", "")
+    assert not ledger.calls
+    assert Order.objects.get().is_refunded
+    page = answered(client, order)
+    assert "Nothing is to be paid back." in page
+    assert "as paid out" not in page
+    [told] = Delivery.objects.filter(kind="refund")
+    assert "pay back" not in told.text + told.html
     books_are_in_order()
 
 

@@ -18,6 +18,7 @@ from orders.services import PlacedOrder
 from tests.books import books_are_in_order
 from tests.conftest import MailFolder
 from tests.people import box_office, buy, new_type
+from tests.tickets.tries import try_now
 from tickets import page, services
 from tickets.models import Delivery, Ticket, TicketFile
 from tickets.services import Actor, Refused
@@ -130,6 +131,27 @@ def test_an_order_that_is_refunded_before_its_resending_runs_is_sent_nothing(
     drain()
     assert not Delivery.objects.filter(generation=2).exists()
     assert ProcessedJob.objects.get(kind="resend_tickets").result == "nothing to do"
+
+
+def test_a_resending_whose_tickets_change_before_it_runs_waits_for_the_new_file(
+    redis: Redis, mailbox: MailFolder
+) -> None:
+    order = buy(new_type(), 2)
+    drain()
+    resend(order)
+    services.refund(order.id, "one is ill", STAFF, seqs=[1])
+    renders = OutboxRow.objects.filter(kind="render_tickets")
+    renders.update(available_at="2100-01-01T00:00Z")
+    drain()
+    waiting = OutboxRow.objects.get(kind="resend_tickets")
+    assert (waiting.attempts, waiting.dead_at) == (0, None)
+    assert "the file of the order is being made" in waiting.last_error
+    renders.update(available_at=timezone.now())
+    drain()
+    assert try_now() is None
+    again = Delivery.objects.get(kind="tickets", generation=2)
+    assert (again.state, again.file) == ("sent", services.newest_file(Order.objects.get()))
+    books_are_in_order()
 
 
 def test_rendering_again_gives_the_same_file_and_sends_no_second_email(
@@ -246,10 +268,10 @@ def test_a_resending_that_had_nothing_to_do_is_counted_all_the_same(
     sent: PlacedOrder, mailbox: MailFolder
 ) -> None:
     resend(sent)
-    Order.objects.update(version=2)
+    Order.objects.update(status=OrderStatus.REFUNDED)
     drain()
     assert ProcessedJob.objects.get(kind="resend_tickets").result == "nothing to do"
-    Order.objects.update(version=1)
+    Order.objects.update(status=OrderStatus.PLACED)
     assert seen_now(sent) == 2
     assert resend(sent, 2)
     drain()

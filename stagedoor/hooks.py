@@ -1,4 +1,4 @@
-"""What email providers post: an accepted email came back."""
+"""What email providers post: an accepted email came back, or arrived after all."""
 
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -43,15 +43,24 @@ def mail_hook(request: HttpRequest, provider: str) -> HttpResponse:
 
 @receiver(tracking)
 def take_back(sender: Any, event: Any, **about: Any) -> None:
-    """Note that an email came back; other events are none of ours. Raises NotYetKnown."""
-    if event.event_type not in LOST or not event.message_id:
+    """Note that an email came back or arrived; other events are none of ours.
+
+    Raises NotYetKnown.
+    """
+    if event.event_type not in (*LOST, EventType.DELIVERED) or not event.message_id:
         return
     now = timezone.now()
     at = _moment(event.timestamp, now)
+    if event.event_type == EventType.DELIVERED:
+        deliveries.note_arrival(event.message_id, at)
+    elif not _is_known(event, at) and now - at < SOON:
+        raise NotYetKnown
+
+
+def _is_known(event: Any, at: datetime) -> bool:
     reason = event.reject_reason
     reason = Bounce(reason) if reason in Bounce.values else Bounce.OTHER
-    if not deliveries.note_bounce(event.message_id, at, reason) and now - at < SOON:
-        raise NotYetKnown
+    return deliveries.note_bounce(event.message_id, at, reason) is not None
 
 
 def _moment(told: datetime | None, now: datetime) -> datetime:

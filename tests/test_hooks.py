@@ -169,6 +169,24 @@ def test_other_events_change_nothing(sent: PlacedOrder, resend: None, kind: str)
     assert state() == DeliveryState.SENT
 
 
+def test_an_email_that_arrives_after_it_bounced_is_sent_in_whatever_order_that_is_told(
+    sent: PlacedOrder, resend: None
+) -> None:
+    now = timezone.now()
+    bounce = resend_event(at=now - timedelta(minutes=2))
+    arrival = resend_event("delivered", at=now - timedelta(minutes=1))
+    for order in ((bounce, arrival), (arrival, bounce)):
+        Delivery.objects.update(state=DeliveryState.SENT, arrived_at=None, bounced_at=None)
+        for body in order:
+            assert post("resend", body, **signed(body)).status_code == 200
+        delivery = Delivery.objects.get()
+        assert (delivery.state, delivery.bounced_at, delivery.bounce) == ("sent", None, "")
+    assert progress(Order.objects.get()).state == "emailed"
+    later = resend_event(at=now)
+    assert post("resend", later, **signed(later)).status_code == 200
+    assert state() == DeliveryState.BOUNCED
+
+
 def test_an_email_that_is_not_known_yet_is_to_be_posted_again(
     sent: PlacedOrder, resend: None
 ) -> None:

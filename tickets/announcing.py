@@ -10,7 +10,7 @@ from jobs.registry import Lane, handler
 from orders import announcements
 from orders.models import Announcement, Order
 
-from . import announcement_foresight, deliveries, emailing, fan_out, sending
+from . import announcement_foresight, emailing, fan_out, repeats, sending
 from .announcement_foresight import message_of
 
 FAN_OUT = Policy(attempts=8, base=10, timeout=60, hold_after=0)
@@ -45,7 +45,7 @@ def _foresee_emails(args: Sequence[AnnounceArgs]) -> list[Prognosis]:
 
 
 def _consent(args: Sequence[AnnounceArgs]) -> None:
-    deliveries.begin_again(announcement_foresight.messages_of(_pairs(args)))
+    repeats.begin_again(announcement_foresight.messages_of(_pairs(args)))
 
 
 @handler(

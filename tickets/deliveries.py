@@ -1,28 +1,21 @@
-"""The only writer of deliveries: the words of an email, its first try, how it ended."""
+"""The writer of deliveries, with `repeats`: the words of an email, its first try, how it ended."""
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from jobs.models import OutboxRow, ProcessedJob
 from orders.models import Order
 from orders.services import lock_order
 
 from . import mail, metrics
 from .models import ACCEPTED, Bounce, Delivery, DeliveryState, Email, MessageKind, TicketFile
 
-MARGIN = 3600
-"""Seconds before the provider forgets a key in which no second try is made (design §5), or a
-quarter of its window where that is less: else a short one would allow none at all."""
-CALLS = 2
-"""With a mail server that knows no keys: calls that it may have taken, before a person decides."""
 KNOWN = (
     "order_id", "kind", "generation", "state", "tries", "first_try_at", "called_at", "settled_at",
     "bounced_at", "masked_at",
@@ -167,9 +160,9 @@ def note_bounce(provider_id: str, at: datetime, reason: Bounce) -> Email | None:
     for table in Email.__subclasses__():
         found = table._default_manager.filter(provider_id=provider_id)
         with transaction.atomic(durable=True):
-            changed = found.filter(state=DeliveryState.SENT).update(
-                state=DeliveryState.BOUNCED, bounced_at=at, bounce=reason
-            )
+            # Hooks come in any order: what arrived after this moment had not come back for good.
+            sent = found.filter(state=DeliveryState.SENT).exclude(arrived_at__gt=at)
+            changed = sent.update(state=DeliveryState.BOUNCED, bounced_at=at, bounce=reason)
         if changed:
             metrics.BOUNCES.labels(reason).inc()
         if email := found.first():
@@ -177,29 +170,16 @@ def note_bounce(provider_id: str, at: datetime, reason: Bounce) -> Email | None:
     return None
 
 
-def begin_again(messages: Sequence[Message]) -> None:
-    """In the replay of their jobs: a person accepts that these may come twice.
-
-    Of what another try would not send twice nothing is changed: its date and window stay.
-    """
-    wanted = set(messages)
-    found = Delivery.objects.filter(order_id__in={one.order_id for one in wanted})
-    allow_again(found.only(*KNOWN), lambda one: message_of(one) in wanted)
-
-
-def allow_again[E: Email](
-    found: QuerySet[E], wanted: Callable[[E], bool] = lambda email: True
-) -> None:
-    """In the caller's transaction: those of these emails that may come twice may be tried again."""
-    # In one order everywhere: two replays of many that share some must not wait in a circle.
-    locked = found.exclude(state__in=ACCEPTED).order_by("pk").select_for_update(no_key=True)
-    now = timezone.now()
-    again = [one.pk for one in locked if wanted(one) and may_repeat(one, now)]
-    chosen = found.model._default_manager.filter(pk__in=again)
-    if settings.MAIL_KEY_WINDOW:
-        chosen.update(state=DeliveryState.QUEUED, called_at=now)
-    else:
-        chosen.update(tries=CALLS - 1)
+def note_arrival(provider_id: str, at: datetime) -> None:
+    """T13: an accepted email is in its mailbox, also one that had come back: a full mailbox is
+    tried again by some providers. Nothing where no email goes by this id."""
+    for table in Email.__subclasses__():
+        found = table._default_manager.filter(provider_id=provider_id, state__in=ACCEPTED)
+        with transaction.atomic(durable=True):
+            found.exclude(arrived_at__gte=at).update(arrived_at=at)
+            found.filter(state=DeliveryState.BOUNCED, bounced_at__lt=at).update(
+                state=DeliveryState.SENT, bounced_at=None, bounce=""
+            )
 
 
 def message_of(delivery: Delivery) -> Message:
@@ -224,52 +204,3 @@ def newer_sent(message: Message) -> bool:
         order_id=message.order_id, kind=message.kind, generation__gt=message.generation
     )
     return later.filter(state=DeliveryState.SENT).exists()
-
-
-def newest_generations(order_ids: Iterable[int]) -> dict[int, int]:
-    """Of each order's ticket email: begun, or asked for by a job, done or not; at least 1.
-
-    Each is one more than another: what rows say beyond that, anybody may have typed.
-    """
-    orders = {f"order:{pk}": pk for pk in order_ids}
-    newest = dict.fromkeys(orders.values(), 1) | _newest_begun(orders.values())
-    # The outbox first: rows move only that way, and one that moved meanwhile is found in both.
-    asked = [
-        (orders[subject], number)
-        for table in (OutboxRow, ProcessedJob)
-        for subject, args in _resendings(table, orders)
-        if (number := _generation(args))
-    ]
-    for order_id, number in sorted(asked):
-        if number == newest[order_id] + 1:
-            newest[order_id] = number
-    return newest
-
-
-def _newest_begun(order_ids: Iterable[int]) -> dict[int, int]:
-    begun = Delivery.objects.filter(order_id__in=list(order_ids), kind=MessageKind.TICKETS)
-    return dict(begun.values_list("order_id").annotate(newest=Max("generation")))
-
-
-def _resendings(
-    table: type[OutboxRow] | type[ProcessedJob], subjects: Iterable[str]
-) -> Iterable[tuple[str, Any]]:
-    jobs = table._default_manager.filter(kind="resend_tickets", subject__in=list(subjects))
-    return jobs.values_list("subject", "args")
-
-
-def _generation(args: Any) -> int | None:
-    number = args.get("generation") if isinstance(args, dict) else None
-    return number if type(number) is int else None
-
-
-def may_repeat(email: Email, now: datetime) -> bool:
-    """Whether another try may be a second email: of one that may have been taken already."""
-    return email.tries > 0 and not repeats_are_dropped(email.called_at or email.first_try_at, now)
-
-
-def repeats_are_dropped(called_at: datetime, now: datetime) -> bool:
-    """Whether the provider, asked now, still knows the key of a call that began then."""
-    window: int = settings.MAIL_KEY_WINDOW
-    margin = min(MARGIN, window / 4)
-    return window > 0 and (now - called_at).total_seconds() <= window - margin

@@ -25,15 +25,23 @@ SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """Who stands there, and the `key` that the form of this scan carries."""
+    """Who stands there, and the `key` that the form of this scan carries.
+
+    `asked`: whoever came has said the name on the ticket.
+    """
 
     by: str
     key: str
+    asked: bool = False
 
 
 def scan(event: Event, typed: str, door: Door) -> Scan:
     """T12: the answer to one scan. The first one of a valid ticket lets in, every later one not:
-    one conditional UPDATE decides, however many doors there are."""
+    one conditional UPDATE decides, however many doors there are.
+
+    By an order's code and a number nobody is let in unless `door.asked`: they are no secret, and
+    an older paper, of somebody who gave the ticket away, shows the same ones.
+    """
     key = _digest(door.key, typed)
     with transaction.atomic(durable=True):
         answer, ticket = _answered(event, typed, door)
@@ -50,14 +58,29 @@ def _answered(event: Event, typed: str, door: Door) -> tuple[Answer, Ticket | No
         return Answer.WHICH, None
     if not found:
         return Answer.UNKNOWN, None
+    if not door.asked and not _is_secret(typed) and _is_open(found[0], event):
+        return Answer.NAME, found[0]
     if _admit(found[0], event, door):
         return Answer.VALID, found[0]
     ticket = _tickets().get(pk=found[0].pk)
     return _refusal(ticket, event), ticket
 
 
+def _is_secret(typed: str) -> bool:
+    return is_token(meant(_plain(typed)))
+
+
+def _is_open(ticket: Ticket, event: Event) -> bool:
+    unused = ticket.status == TicketStatus.VALID and ticket.used_at is None
+    return unused and _is_for(ticket, event)
+
+
+def _is_for(ticket: Ticket, event: Event) -> bool:
+    return ticket.order.event_id == event.pk and event.status != EventStatus.CANCELLED
+
+
 def _admit(ticket: Ticket, event: Event, door: Door) -> bool:
-    if ticket.order.event_id != event.pk or event.status == EventStatus.CANCELLED:
+    if not _is_for(ticket, event):
         return False
     # Of columns of its own alone: across a join it would be a subquery, which is not looked at
     # again after a wait, and two doors would let in two. By the token too: who gave the ticket a

@@ -63,4 +63,5 @@ def _scan(request: HttpRequest, event: Event) -> Scan | None:
     if not typed.strip():
         return None
     key = request.POST.get("key", "") or secrets.token_hex(8)
-    return door.scan(event, typed, Door(by=request.user.get_username(), key=key))
+    asked = "asked" in request.POST
+    return door.scan(event, typed, Door(by=request.user.get_username(), key=key, asked=asked))

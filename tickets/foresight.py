@@ -9,7 +9,7 @@ from django.utils import timezone
 from jobs.prognosis import Effect, Prognosis
 from orders.models import Order, OrderStatus
 
-from . import deliveries
+from . import deliveries, generations, repeats
 from .deliveries import Message
 from .models import (
     ACCEPTED,
@@ -67,7 +67,7 @@ def of_emails(messages: Sequence[Message]) -> list[Prognosis]:
 def unasked(message: Message, known: Mapping[int, int]) -> str:
     """Why nobody can have asked for this resending; empty where somebody can.
 
-    `known`: the newest one of each order, see `deliveries.newest_generations`.
+    `known`: the newest one of each order, see `generations.newest_generations`.
     """
     newest = known.get(message.order_id)
     if (
@@ -97,7 +97,7 @@ def _asked_for(messages: Iterable[Message]) -> dict[int, int]:
         for message in messages
         if message.generation != 1 and message.kind == MessageKind.TICKETS
     }
-    return deliveries.newest_generations(again) if again else {}
+    return generations.newest_generations(again) if again else {}
 
 
 def of_renders(order_ids: Sequence[int]) -> list[Prognosis]:
@@ -190,7 +190,7 @@ def repeated(delivery: Email, now: datetime) -> Prognosis:
     if delivery.masked_at:
         return FORGOTTEN
     since, window = ago(delivery.called_at or delivery.first_try_at, now), settings.MAIL_KEY_WINDOW
-    if deliveries.may_repeat(delivery, now):
+    if repeats.may_repeat(delivery, now):
         why = (
             f"older than the provider's {length(window)} window"
             if window

@@ -19,6 +19,7 @@ from . import (
     deliveries,
     emailing,
     foresight,
+    generations,
     issuing,
     link_handlers,  # noqa: F401 (its kind registers itself)
     metrics,
@@ -26,6 +27,7 @@ from . import (
     refund_foresight,
     reminding,  # noqa: F401 (its kinds register themselves)
     rendering,
+    repeats,
     sending,
     services,
     shelves,  # noqa: F401 (they register themselves)
@@ -154,7 +156,7 @@ def _foresee[A](message: Callable[[A], Message]) -> Callable[[Sequence[A]], list
 
 
 def _consent[A](message: Callable[[A], Message]) -> Callable[[Sequence[A]], None]:
-    return lambda args: deliveries.begin_again([message(one) for one in args])
+    return lambda args: repeats.begin_again([message(one) for one in args])
 
 
 @handler(
@@ -190,7 +192,7 @@ def email_changed_tickets(job: Job[ChangedArgs]) -> None:
 
 def _refuse_unasked(message: Message) -> None:
     # Whoever corrects a job can type any number, and each is an email under a key of its own.
-    if words := foresight.unasked(message, deliveries.newest_generations([message.order_id])):
+    if words := foresight.unasked(message, generations.newest_generations([message.order_id])):
         raise GiveUp(words)
 
 

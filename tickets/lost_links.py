@@ -17,7 +17,7 @@ from jobs.correlation import request_id
 from jobs.outbox import enqueue
 from orders.models import Order
 
-from . import deliveries, mail
+from . import deliveries, mail, repeats
 from .models import LinkDelivery, LostLinkRequest, placeholder
 from .tokens import new_token
 
@@ -147,4 +147,4 @@ def compose(orders: Sequence[Order]) -> tuple[str, str, str]:
 
 def begin_again(asked_ids: Iterable[int]) -> None:
     """In the replay of their jobs: a person accepts that these may come twice."""
-    deliveries.allow_again(LinkDelivery.objects.filter(asked_id__in=list(asked_ids)))
+    repeats.allow_again(LinkDelivery.objects.filter(asked_id__in=list(asked_ids)))

@@ -131,8 +131,9 @@ class Email(models.Model):
     In `text` and `html` the secret links are placeholders: the database alone opens no order.
     `tries` are the calls that may have been taken: each is going on, was cut, or its answer was
     lost; `called_at` is when the first of them began. `uncertain`: there are such calls, and the
-    provider knows no keys. `bounced`: it was accepted, and came back. `masked_at`: its words and
-    address were forgotten then; it cannot be sent any more.
+    provider knows no keys. `bounced`: it was accepted, and came back. `arrived_at`: the provider
+    says that the recipient's server took it. `masked_at`: its words and address were forgotten
+    then; it cannot be sent any more.
     """
 
     recipient = models.EmailField("to", max_length=254)
@@ -154,6 +155,7 @@ class Email(models.Model):
     )  # fmt: skip
     first_try_at = models.DateTimeField("first try (UTC)")
     settled_at = models.DateTimeField("settled (UTC)", null=True)
+    arrived_at = models.DateTimeField(null=True)
     bounced_at = models.DateTimeField(null=True)
     bounce = models.CharField(max_length=20, choices=Bounce, blank=True, db_default="")
     masked_at = models.DateTimeField(null=True)
@@ -319,6 +321,7 @@ class Answer(models.TextChoices):
     VOID = "void", "Void"
     OTHER_EVENT = "other", "Other event"
     WHICH = "which", "Which ticket?"
+    NAME = "name", "Ask for the name"
     UNKNOWN = "unknown", "No such ticket"
 
 

@@ -18,7 +18,7 @@ from jobs.outbox import enqueue
 from orders.money import in_words
 from orders.sales import Sales, totals
 
-from . import deliveries, mail
+from . import deliveries, mail, repeats
 from .models import Notice, NoticeDelivery, NoticeKind
 from .stock_check import Difference
 
@@ -95,7 +95,7 @@ def begin_again(pairs: Iterable[tuple[int, int]]) -> None:
     """In the replay of their jobs, of ids of notices and users: a person accepts that these
     may come twice."""
     begun = {email.pk for email in begun_emails(pairs).values()}
-    deliveries.allow_again(NoticeDelivery.objects.filter(pk__in=begun))
+    repeats.allow_again(NoticeDelivery.objects.filter(pk__in=begun))
 
 
 def begun_emails(pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], NoticeDelivery]:

@@ -13,7 +13,7 @@ from jobs.schedule import ONCE, Schedule, declare
 from orders import batches
 from orders.models import Order
 
-from . import deliveries, emailing, reminder_foresight, reminders, sending
+from . import emailing, reminder_foresight, reminders, repeats, sending
 from .announcing import FAN_OUT
 from .models import Reminder
 from .reminder_foresight import message_of
@@ -53,7 +53,7 @@ def _foresee_emails(args: Sequence[RemindArgs]) -> list[Prognosis]:
 
 
 def _consent(args: Sequence[RemindArgs]) -> None:
-    deliveries.begin_again(reminder_foresight.messages_of(_pairs(args)))
+    repeats.begin_again(reminder_foresight.messages_of(_pairs(args)))
 
 
 @handler("begin_reminders", policy=FAN_OUT, lane=Lane.BULK)

@@ -16,10 +16,10 @@ from django.utils import timezone
 from jobs.failpoint import failpoint
 from jobs.policy import GiveUp, Policy, TryLater
 
-from . import deliveries, http_errors, mail, metrics, smtp_errors
-from .deliveries import CALLS
+from . import deliveries, http_errors, mail, metrics, repeats, smtp_errors
 from .mail_errors import PAUSE
 from .models import Email
+from .repeats import CALLS
 from .times import ago, length
 
 POLICY = Policy(attempts=8, base=10, cap=600, timeout=30)
@@ -77,7 +77,7 @@ def _refuse_repeat(email: Email) -> None:
     window = settings.MAIL_KEY_WINDOW
     if not window:
         _refuse_third_call(email)
-    elif not email.call_noted and deliveries.may_repeat(email, now):
+    elif not email.call_noted and repeats.may_repeat(email, now):
         raise GiveUp(
             f"may send twice: first tried {ago(email.called_at or email.first_try_at, now)}, "
             f"the provider forgets its key after {length(window)}"

@@ -16,7 +16,7 @@ from orders.money import in_words
 from orders.services import lock_order, raise_version
 
 from . import telling
-from .deliveries import newest_generations
+from .generations import newest_generations
 from .models import Ticket, TicketFile, TicketStatus
 from .page import TEMPLATE_REVISION
 

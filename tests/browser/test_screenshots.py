@@ -84,6 +84,8 @@ def scanning(code: str) -> Callable[[Staff], None]:
 def scanning_the_next(reader: Staff) -> None:
     """A ticket that nobody went in with yet."""
     scanning(f"NACHT234 {next(UNUSED)}")(reader)
+    reader.press("Let in")
+    reader.window.do(lambda page: page.locator(".answer.valid").wait_for())
 
 
 UNUSED = itertools.count(1)
@@ -149,6 +151,7 @@ PAGES = (
     Shot("doors", "/door/", "office"),
     Shot("door", "/door/{slug}/", "office"),
     Shot("door-valid", "/door/{slug}/", "office", scanning_the_next),
+    Shot("door-name", "/door/{slug}/", "office", scanning("NACHT234 7")),
     Shot("door-used", "/door/{slug}/", "office", scanning("NACHT234 8")),
     Shot("door-other", "/door/dont-panic/", "office", scanning("ANDERS23")),
     Shot("door-unknown", "/door/{slug}/", "office", scanning("a poem")),
@@ -251,7 +254,7 @@ def _at_the_door() -> dict[str, object]:
     for order, code in ((crowd, "NACHT234"), (other, "ANDERS23")):
         Order.objects.filter(pk=order.id).update(code=code)
     drain()
-    door.scan(kind.event, "NACHT234 8", Door(by="anna", key="first"))
+    door.scan(kind.event, "NACHT234 8", Door(by="anna", key="first", asked=True))
     return {}
 
 

@@ -22,7 +22,8 @@ from orders.services import PlacedOrder
 from tests.conftest import MailFolder
 from tests.people import box_office, buy, new_event, new_type, stranger
 from tests.web import Answer, text
-from tickets import door, services
+from tickets import buyer, door, services
+from tickets.buyer import NewHolder
 from tickets.door import Door
 from tickets.models import Scan, Ticket
 from tickets.services import Actor
@@ -44,9 +45,11 @@ def ticket(order: PlacedOrder, seq: int = 1) -> Ticket:
     return Ticket.objects.select_related("order__event").get(order_id=order.id, seq=seq)
 
 
-def scan(order: PlacedOrder, typed: str, key: str = "", by: str = "anna") -> str:
-    """The answer at the door of the order's event."""
-    made = door.scan(event_of(order), typed, Door(by=by, key=key or new_token()))
+def scan(
+    order: PlacedOrder, typed: str, key: str = "", by: str = "anna", asked: bool = True
+) -> str:
+    """The answer at the door of the order's event, to somebody who said the name."""
+    made = door.scan(event_of(order), typed, Door(by=by, key=key or new_token(), asked=asked))
     return str(made.answer)
 
 
@@ -100,6 +103,36 @@ def test_the_code_of_an_order_is_enough_where_it_has_one_ticket(order: PlacedOrd
     single = buy(new_type(event=event_of(order)))
     drain()
     assert scan(order, single.code) == "valid"
+
+
+def test_an_orders_code_and_number_let_nobody_in_before_the_name_is_asked_for(
+    order: PlacedOrder,
+) -> None:
+    number = f"{order.code}-2"
+    assert scan(order, number, asked=False) == "name"
+    assert ticket(order, 2).used_at is None
+    assert scan(order, ticket(order).token, asked=False) == "valid"
+    assert scan(order, f"{order.code}-1", asked=False) == "used"
+    assert scan(order, number) == "valid"
+    assert scan(order, number, asked=False) == "used"
+    services.refund(order.id, "moved", Actor("boxoffice"))
+    assert scan(order, number, asked=False) == "void"
+
+
+def test_the_paper_of_who_gave_the_ticket_away_opens_the_door_by_nothing_on_it(
+    at_door: Client, order: PlacedOrder
+) -> None:
+    old = ticket(order)
+    assert buyer.rename(order.id, NewHolder(1, old.version, "Grace Hopper"))
+    assert "No such ticket" in sent(at_door, old.token)
+    page = sent(at_door, f"{order.code}-1")
+    assert "Ask for the name" in page
+    assert "Grace Hopper" in page
+    assert ticket(order).used_at is None
+    form = dict(re.findall(r'<input type="hidden" name="(key|code)" value="([^"]+)"', page))
+    answer: Answer = at_door.post(PAGE, {**form, "asked": "yes"})
+    assert "Valid" in text(answer)
+    assert ticket(order).used_by == "anna"
 
 
 def test_a_ticket_of_another_event_is_told_apart_and_stays_unused(order: PlacedOrder) -> None:

@@ -21,10 +21,10 @@ from tests.people import buy, new_type
 from tests.tickets.conftest import Answers
 from tests.tickets.tries import dead_row, try_now
 from tickets import handlers, sending
-from tickets.deliveries import MARGIN
 from tickets.handlers import OrderArgs
 from tickets.mail_errors import MailRefused
 from tickets.models import Delivery, DeliveryState
+from tickets.repeats import MARGIN
 from tickets.sending import verdict_on
 
 pytestmark = pytest.mark.django_db(transaction=True)

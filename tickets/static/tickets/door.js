@@ -9,6 +9,7 @@ const PATIENCE_MS = 3000;
 // Tries with the same key: within ten seconds the door takes them for one press.
 const TRIES = 3;
 const PAUSE_MS = 400;
+const keys = new Map();
 let last = Promise.resolve();
 
 const back = () => {
@@ -64,11 +65,12 @@ function show(page) {
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const body = new FormData(form);
-  // A reader that reads one ticket twice at once has pressed once: one key until it is answered.
-  const pressed = form.key.value;
+  // A reader that reads one ticket twice at once has pressed once: one key for it until that is
+  // answered, whatever else is answered meanwhile.
+  const code = field.value.trim().toUpperCase();
+  if (!keys.has(code)) keys.set(code, crypto.getRandomValues(new Uint32Array(2)).join("-"));
+  body.set("key", keys.get(code));
   field.value = "";
   back();
-  last = last.then(() => scan(body)).then(() => {
-    if (form.key.value === pressed) form.key.value = crypto.getRandomValues(new Uint32Array(2)).join("-");
-  });
+  last = last.then(() => scan(body)).then(() => keys.delete(code));
 });

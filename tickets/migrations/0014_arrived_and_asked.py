@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tickets", "0011_words_of_staff"),
+        ("tickets", "0013_masked"),
     ]
 
     operations = [

@@ -21,7 +21,7 @@ MAY = {
         "resend_tickets", "rerender_order", "export_attendees", "scan_ticket",
         "view_notice", "view_stockcheck",
     ),
-    "jobs": ("view_deadjob", "replay", "view_kindhold"),
+    "jobs": ("view_deadjob", "replay", "view_kindhold", "view_sample"),
 }  # fmt: skip
 """App to code names. Nobody at the box office deletes an event or writes an order by hand.
 

@@ -15,6 +15,7 @@ from .queue import LATE_AFTER
 from .screen import span
 
 logger = logging.getLogger(__name__)
+QUEUE = "admin:jobs_sample_changelist"
 LOOK = """
 SELECT
     (SELECT count(*) FROM jobs_process WHERE role = 'worker' AND seen_at > now() - recent),
@@ -50,11 +51,11 @@ def _alerts() -> Iterator[Alert]:
         cursor.execute(LOOK, [KindHold.BREAKER, alive_within()])
         workers, relays, age, dead = cursor.fetchone()
     if not relays:
-        yield Alert("No relay is at work: orders are taken, but nothing is sent. Start one.")
+        yield Alert("No relay is at work: orders are taken, but nothing is sent. Start one.", QUEUE)
     if not workers:
-        yield Alert("No worker is at work: no tickets are made or emailed. Start one.")
+        yield Alert("No worker is at work: no tickets are made or emailed. Start one.", QUEUE)
     if age is not None and age > LATE_AFTER:
-        yield Alert(f"The oldest job has been due for {span(age)}.")
+        yield Alert(f"The oldest job has been due for {span(age)}.", QUEUE)
     if dead:
         noun = "dead job waits" if dead == 1 else "dead jobs wait"
         yield Alert(f"{dead} {noun} for somebody.", "admin:jobs_deadjob_changelist")

@@ -124,10 +124,17 @@ def _of_books(books: Books) -> Iterator[str]:
 def _of_stream(stream: StreamPart) -> Iterator[str]:
     if not stream.group:
         yield f"the stream has no group {settings.JOBS['GROUP']!r}: a relay makes it"
-    limit = settings.JOBS["LEASE"] + settings.JOBS["RECLAIM"] + OVERDUE_MARGIN
-    for one in stream.consumers:
-        if one.idle > limit:
-            yield (
-                f"an entry of consumer {one.name} has been idle for {one.idle:.0f} s, more than "
-                f"{limit:g} s: no worker takes it over"
-            )
+    for one in stuck(stream):
+        yield (
+            f"an entry of consumer {one.name} has been idle for {one.idle:.0f} s, more than "
+            f"{_overdue():g} s: no worker takes it over"
+        )
+
+
+def stuck(stream: StreamPart) -> list[Consumer]:
+    """Those with an entry that should have been taken over by now."""
+    return [one for one in stream.consumers if one.idle > _overdue()]
+
+
+def _overdue() -> float:
+    return float(settings.JOBS["LEASE"] + settings.JOBS["RECLAIM"] + OVERDUE_MARGIN)

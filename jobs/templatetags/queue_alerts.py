@@ -2,15 +2,11 @@
 
 from django import template
 from django.template import Context
-from django.urls import reverse
 
 from jobs.status.banner import alerts
+from jobs.status.links import link
 
 register = template.Library()
-NEEDS = {
-    "admin:jobs_deadjob_changelist": ("jobs.view_deadjob",),
-    "admin:jobs_kindhold_changelist": ("jobs.view_kindhold", "jobs.change_kindhold"),
-}
 
 
 @register.inclusion_tag("admin/jobs/alerts.html", takes_context=True)
@@ -20,9 +16,4 @@ def queue_alerts(context: Context) -> dict[str, object]:
     user = getattr(request, "user", None)
     if user is None or not (user.is_active and user.is_staff):
         return {"alerts": []}
-    return {"alerts": [(one.text, _link(user, one.page)) for one in alerts()]}
-
-
-def _link(user: object, page: str) -> str:
-    may = any(user.has_perm(name) for name in NEEDS.get(page, ()))  # type: ignore[attr-defined]
-    return reverse(page) if may else ""
+    return {"alerts": [(one.text, link(user, one.page)) for one in alerts()]}

@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from jobs import holds, replay
-from jobs.models import ProcessedJob
+from jobs import holds, processes, replay
+from jobs.models import Process, ProcessedJob, Sample
 from jobs.replay import Deed
 from jobs.testing import drain
 from orders import announcements
@@ -50,6 +50,11 @@ def on_all(action: str) -> Callable[[Staff], None]:
 def pressing(button: str) -> Callable[[Staff], None]:
     """Press one button."""
     return lambda reader: reader.press(button)
+
+
+def in_the_dark(reader: Staff) -> None:
+    """As it looks where the reader's system is dark."""
+    reader.window.do(lambda page: page.emulate_media(color_scheme="dark"))
 
 
 def following(link: str) -> Callable[[Staff], None]:
@@ -183,6 +188,8 @@ PAGES = (
     Shot("jobs-batch", "/admin/jobs/deadjob/batch/{batch_id}/", "chief"),
     Shot("jobs-batch-over", "/admin/jobs/deadjob/batch/{over_id}/", "chief"),
     Shot("jobs-kinds", "/admin/jobs/kindhold/", "chief"),
+    Shot("queue", "/admin/jobs/sample/", "chief"),
+    Shot("queue-dark", "/admin/jobs/sample/?hours=1", "chief", in_the_dark),
 )
 
 
@@ -209,6 +216,7 @@ def world(site: Site, transactional_db: None) -> Iterator[World]:
         "onlooker": employee("jobs.view_deadjob", name="onlooker"),
         "looker": employee("orders.view_event", "orders.view_tickettype", name="looker"),
     }
+    _night()
     # What is still on its way comes last: the others run every job there is.
     names = _sale() | _at_the_door() | _came_back() | _cancelled()
     names |= _dead_jobs() | _moved() | _waiting()
@@ -217,6 +225,22 @@ def world(site: Site, transactional_db: None) -> Iterator[World]:
         for who, user in staff.items():
             people[who].log_in(user)
         yield World(names, people)
+
+
+def _night() -> None:
+    """Three hours of samples: a sale that one worker was too few for, and a gap in them."""
+    minute = timezone.now().replace(second=0, microsecond=0)
+    for ago in (*range(100), *range(110, 180)):
+        rush = max(0.0, 1 - abs(ago - 60) / 25)
+        Sample.objects.create(
+            minute=minute - timedelta(minutes=ago), redis=True, depth={},
+            ages={"oldest": 620 * rush, "not_paused": 620 * rush}, workers=1, slots=8, busy=8,
+            finished={"render_tickets": [int(20 + 100 * rush), 3.9]}, relays=1, schedulers=1,
+        )  # fmt: skip
+    processes.say_alive("worker", "box-office-1", "8 of 8 slots busy", 8, 8)
+    processes.say_alive("relay", "box-office", "relaying")
+    # All pictures take longer than a process may be silent.
+    Process.objects.update(seen_at=timezone.now() + timedelta(hours=1))
 
 
 def _sale() -> dict[str, object]:

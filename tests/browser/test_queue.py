@@ -1,0 +1,24 @@
+"""The page "Queue" in a real browser: open, it follows by itself."""
+
+from jobs import processes
+from jobs.models import Process
+from tests.jobs.looks import put
+
+from .conftest import LogIn
+from .people import employee
+
+
+def test_an_open_page_follows_the_queue_and_keeps_what_is_opened(log_in: LogIn) -> None:
+    for role in ("worker", "relay", "scheduler"):
+        processes.say_alive(role, "one", "3 of 8 slots busy", 8, 3)
+    duty = log_in(employee("jobs.view_sample", name="duty"))
+    duty.follow("Queue")
+    duty.sees("Nothing is due.", "3 of 8 slots busy")
+    duty.main(lambda main: main.get_by_text("as a table").first.click())
+    before = duty.window.do(lambda page: page.evaluate("performance.timeOrigin"))
+    put(3)
+    Process.objects.filter(role="worker").delete()
+    duty.sees("No worker runs. Tickets wait since", "3 jobs are due, and nobody works on them.")
+    # Not loaded anew: the table is still open.
+    assert duty.window.do(lambda page: page.evaluate("performance.timeOrigin")) == before
+    assert duty.main(lambda main: main.locator("details[open]").count()) == 1

@@ -1,4 +1,4 @@
-"""Who is at work: workers and relays say so every few seconds, `readyz` and staff read it."""
+"""Who is at work: each process says so every few seconds, `readyz` and staff read it."""
 
 import socket
 from datetime import timedelta
@@ -10,7 +10,7 @@ from .models import Process
 
 
 def say_alive(role: str, name: str, status: str, slots: int = 0, busy: int = 0) -> None:
-    """Write down that process `name` of `role` (worker, relay) lives, and what it does."""
+    """Write down that process `name` of `role` (worker, relay, …) lives, and what it does."""
     with connection.cursor() as cursor:
         cursor.execute(
             """

@@ -65,6 +65,7 @@ def _degraded() -> list[str]:
         "redis: the stream's server does not answer": _redis_answers(),
         "worker: none was seen in the last half minute": alive("worker") > 0,
         "relay: none was seen in the last half minute": alive("relay") > 0,
+        "scheduler: none was seen in the last half minute": alive("scheduler") > 0,
         "fonts: files of tickets/fonts are missing": all(
             (FONTS / name).is_file() for name in FONT_FILES
         ),

@@ -138,6 +138,7 @@ class Run:
         words = ("-m", "gunicorn", "--config", configuration, "stagedoor.wsgi")
         self.supervisor.keep(self._part("web", *words, env=environment))
         self.supervisor.keep(self._command("relay", "relay", env=environment))
+        self.supervisor.keep(self._command("schedule", "schedule", env=environment))
         for number in range(1, WORKERS + 1):
             name = f"{socket.gethostname()}-{number}"
             grace = ("--grace", str(WORKER_GRACE))

@@ -28,7 +28,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def at_work() -> None:
-    for role in ("worker", "relay"):
+    for role in ("worker", "relay", "scheduler"):
         say_alive(role, f"{role}-1", "reading")
 
 
@@ -58,10 +58,10 @@ def test_with_all_at_work_nothing_is_degraded(client: Client, at_work: None) -> 
     assert ready(client) == (200, {"ready": True, "blocking": [], "degraded": []})
 
 
-def test_without_worker_and_relay_it_is_ready_and_degraded(client: Client) -> None:
+def test_without_worker_relay_and_scheduler_it_is_ready_and_degraded(client: Client) -> None:
     status, found = ready(client)
     assert (status, found["ready"]) == (200, True)
-    assert named(found["degraded"]) == {"worker", "relay"}
+    assert named(found["degraded"]) == {"worker", "relay", "scheduler"}
 
 
 def test_a_worker_that_was_not_seen_for_long_counts_as_away(client: Client, at_work: None) -> None:
@@ -69,7 +69,7 @@ def test_a_worker_that_was_not_seen_for_long_counts_as_away(client: Client, at_w
         cursor.execute(
             "UPDATE jobs_process SET seen_at = now() - interval '1 minute' WHERE role = 'worker'"
         )
-    assert Process.objects.count() == 2
+    assert Process.objects.count() == 3
     assert named(ready(client)[1]["degraded"]) == {"worker"}
 
 

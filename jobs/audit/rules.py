@@ -47,3 +47,33 @@ register(
         """,
     )
 )
+
+
+register(
+    Rule(
+        "every due slot that fired has its job",
+        """
+        SELECT name || ' of ' || due_at FROM jobs_scheduled_run AS slot
+        WHERE CASE WHEN result IN ('on time', 'caught up', 'by hand')
+            THEN NOT EXISTS (SELECT FROM jobs_outbox WHERE id = outbox_id)
+                AND NOT EXISTS (
+                    SELECT FROM jobs_processed AS job WHERE job.outbox_id = slot.outbox_id)
+            ELSE outbox_id IS NOT NULL END
+        ORDER BY slot.id
+        """,
+    ),
+    Rule(
+        "every job that a schedule fired has one due slot, of its time",
+        """
+        SELECT 'job ' || job.id FROM (
+            SELECT id, scheduled_for FROM jobs_outbox WHERE scheduled_for IS NOT NULL
+            UNION ALL
+            SELECT outbox_id, scheduled_for FROM jobs_processed WHERE scheduled_for IS NOT NULL
+        ) AS job
+        LEFT JOIN jobs_scheduled_run AS slot ON slot.outbox_id = job.id
+        GROUP BY job.id, job.scheduled_for
+        HAVING count(slot.id) <> 1 OR bool_or(slot.due_at <> job.scheduled_for)
+        ORDER BY job.id
+        """,
+    ),
+)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from jobs.checks import check_settings
+from jobs.checks import check_schedules, check_settings
 from jobs.errors import error_line
 
 from .clocks import compared
@@ -40,7 +40,7 @@ def _of_server(name: str, look: Callable[[], Iterator[Finding]], remedy: str) ->
 
 
 def _settings() -> Iterator[Finding]:
-    problems = check_settings(None)
+    problems = [*check_settings(None), *check_schedules(None)]
     for problem in problems:
         yield Finding(Level.WRONG, problem.msg, problem.hint or "")
     if not problems:

@@ -1,4 +1,4 @@
-"""What every page of the admin says where something is wrong: three small look-ups."""
+"""What every page of the admin says where something is wrong: a few small look-ups."""
 
 import logging
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ LOOK = """
 SELECT
     (SELECT count(*) FROM jobs_process WHERE role = 'worker' AND seen_at > now() - recent),
     (SELECT count(*) FROM jobs_process WHERE role = 'relay' AND seen_at > now() - recent),
+    (SELECT count(*) FROM jobs_process WHERE role = 'scheduler' AND seen_at > now() - recent),
     (SELECT extract(epoch FROM now() - min(due_at))::float8 FROM jobs_outbox
      WHERE dead_at IS NULL AND due_at <= now() AND kind NOT IN (
         SELECT kind FROM jobs_kind_hold WHERE until > now() AND by <> %s)),
@@ -49,11 +50,15 @@ def alerts() -> list[Alert]:
 def _alerts() -> Iterator[Alert]:
     with connection.cursor() as cursor:
         cursor.execute(LOOK, [KindHold.BREAKER, alive_within()])
-        workers, relays, age, dead = cursor.fetchone()
+        workers, relays, schedulers, age, dead = cursor.fetchone()
     if not relays:
         yield Alert("No relay is at work: orders are taken, but nothing is sent. Start one.", QUEUE)
     if not workers:
         yield Alert("No worker is at work: no tickets are made or emailed. Start one.", QUEUE)
+    if not schedulers:
+        yield Alert(
+            "No scheduler is at work: nothing that is due by the clock happens. Start one.", QUEUE
+        )
     if age is not None and age > LATE_AFTER:
         yield Alert(f"The oldest job has been due for {span(age)}.", QUEUE)
     if dead:

@@ -46,6 +46,10 @@ ORDER BY role, name
 """
 
 
+ROLES = ("worker", "relay", "scheduler")
+"""The parts of which one at least must be at work."""
+
+
 @dataclass(frozen=True, slots=True)
 class KindRows:
     """How many outbox rows of one kind are in each state; a row is in one of them.
@@ -115,7 +119,7 @@ class Books:
     refused: int
 
     def alive(self, role: str) -> list[ProcessSeen]:
-        """The processes of that role (worker, relay)."""
+        """The processes of that role (worker, relay, scheduler)."""
         return [process for process in self.processes if process.role == role]
 
 

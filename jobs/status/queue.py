@@ -10,7 +10,7 @@ from django.conf import settings
 from jobs.errors import error_line
 from jobs.stream import PendingEntry, StreamView
 
-from .books import Books, alive_within, read_books
+from .books import ROLES, Books, alive_within, read_books
 from .holds import one_line
 
 LATE_AFTER = 240.0
@@ -105,7 +105,7 @@ def _consumers(pending: list[PendingEntry]) -> Iterator[Consumer]:
 
 
 def _of_books(books: Books) -> Iterator[str]:
-    for role in ("worker", "relay"):
+    for role in ROLES:
         if not books.alive(role):
             yield f"no {role} was seen in the last {alive_within():g} s: start one"
     # What a person holds is late on purpose.

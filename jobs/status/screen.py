@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 
-from .books import Books, ProcessSeen
+from .books import ROLES, Books, ProcessSeen
 from .holds import hold_line
 from .in_flight import InFlight
 from .queue import Status, StreamPart
@@ -65,7 +65,7 @@ def _books(books: Books) -> Iterator[str]:
     yield from map(hold_line, books.holds)
     yield f"refused entries {books.refused}"
     yield ""
-    for role in ("worker", "relay"):
+    for role in ROLES:
         alive = books.alive(role)
         yield f"{role}s alive {len(alive)}"
         yield from table([_process(one) for one in alive])

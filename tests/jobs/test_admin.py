@@ -462,6 +462,7 @@ def test_the_banner_says_what_is_wrong_on_every_page(browser: Client, bury: Bury
         page = text(browser.get(address))
         assert "No worker is at work" in page, address
         assert "No relay is at work" in page
+        assert "No scheduler is at work" in page
         assert "1 dead job waits" in page
         assert "The oldest job has been due for 5 min" in page
         assert "held example until" in page

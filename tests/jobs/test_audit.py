@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from django.db.models.functions import Now
 
 from jobs import publishing
 from jobs.audit import ON_STREAM, Rule, books, entries, register, registered
-from jobs.models import OutboxRow, ProcessedJob
+from jobs.models import OutboxRow, ProcessedJob, ScheduledRun
 from jobs.runner import Outcome
+from jobs.schedule import declared
+from jobs.scheduler import step
 from jobs.stream import RelayStream
 from jobs.testing import drain
 from orders.models import Refund, RefundItem, TicketType
@@ -27,6 +30,8 @@ from orders.services import PlacedOrder
 from tests import servers
 from tests.books import books_are_in_order
 from tests.conftest import MailFolder
+from tests.drill.handlers import TABLE
+from tests.jobs.scheduled import START
 from tests.people import buy, new_type
 from tests.processes import Process, Product
 from tickets import services
@@ -683,6 +688,63 @@ def test_the_books_that_tests_look_at_can_be_found_broken(published: OutboxRow) 
     OutboxRow.objects.update(entry_id="1-1")
     with pytest.raises(AssertionError, match=f"outbox row {published.pk}"):
         books_are_in_order()
+
+
+[DRILL] = [schedule for schedule in declared() if schedule.name == "drill"]
+
+
+@pytest.fixture
+def slot() -> ScheduledRun:
+    """A due slot that fired, with its job."""
+    step([DRILL], "one", START)
+    step([DRILL], "one", START + timedelta(minutes=1))
+    assert broken() == {}
+    return ScheduledRun.objects.get()
+
+
+FIRED = "every due slot that fired has its job"
+SLOT = "every job that a schedule fired has one due slot, of its time"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DELETE FROM jobs_outbox", "UPDATE jobs_scheduled_run SET outbox_id = NULL"],
+)
+def test_a_due_slot_without_its_job_is_found(statement: str, slot: ScheduledRun) -> None:
+    sql(statement)
+    assert f"{slot.name} of 2026-11-30 16:00:00+00" in broken()[FIRED]
+
+
+def test_a_due_slot_that_did_not_fire_has_no_job(slot: ScheduledRun) -> None:
+    sql("UPDATE jobs_scheduled_run SET result = 'skipped'")
+    assert list(broken()) == [FIRED]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM jobs_scheduled_run",
+        "UPDATE jobs_scheduled_run SET due_at = due_at + interval '1 minute'",
+        """
+        INSERT INTO jobs_scheduled_run
+            (name, due_at, last_due_at, result, seconds_late, by, outbox_id)
+        SELECT 'other', due_at, due_at, result, 0, by, outbox_id FROM jobs_scheduled_run
+        """,
+    ],
+)
+@pytest.mark.parametrize("done", [False, True])
+def test_a_scheduled_job_without_its_one_slot_is_found(
+    done: bool, statement: str, slot: ScheduledRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRILL_GATE", "/nowhere")
+    if done:
+        with connection.cursor() as cursor:
+            cursor.execute(TABLE)
+        drain()
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE drill_effect")
+    sql(statement)
+    assert broken() == {SLOT: [f"job {slot.outbox_id}"]}
 
 
 def test_every_table_of_effects_is_in_a_rule() -> None:

@@ -38,10 +38,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _well(redis: redis_client.Redis) -> None:
-    """A group, a worker and a relay: nothing is wrong."""
+    """A group, a worker, a relay and a scheduler: nothing is wrong."""
     redis.xgroup_create("jobs", "workers", "0", mkstream=True)
     processes.say_alive("worker", "worker-1", "reading")
     processes.say_alive("relay", "relay-1", "relaying")
+    processes.say_alive("scheduler", "scheduler-1", "3 schedules")
 
 
 def status() -> dict[str, Any]:
@@ -206,7 +207,7 @@ def test_real_processes_and_a_job_that_runs_are_shown(
     found = status()
     alive = {process["role"]: process for process in found["books"]["processes"]}
     assert found["problems"] == []
-    assert alive.keys() == {"worker", "relay"}
+    assert alive.keys() == {"worker", "relay", "scheduler"}
     assert alive["worker"]["name"] == "worker-7"
     assert found["stream"]["running"] is not None
     assert [one["name"] for one in found["stream"]["consumers"]] == ["worker-7"]
@@ -364,7 +365,7 @@ def test_how_often_is_written_for_people(number: int, words: str) -> None:
 # What is wrong
 
 
-@pytest.mark.parametrize("role", ["worker", "relay"])
+@pytest.mark.parametrize("role", ["worker", "relay", "scheduler"])
 def test_none_at_work_is_wrong(role: str) -> None:
     processes.say_gone(role, f"{role}-1")
     assert problem() == f"no {role} was seen in the last 30 s: start one"
@@ -373,7 +374,7 @@ def test_none_at_work_is_wrong(role: str) -> None:
 def test_a_process_that_was_silent_for_three_heartbeats_is_not_alive() -> None:
     with connection.cursor() as cursor:
         cursor.execute("UPDATE jobs_process SET seen_at = seen_at - interval '31 seconds'")
-    assert len(status()["problems"]) == 2
+    assert len(status()["problems"]) == 3
     assert "workers alive 0\n" in run("status")[1]
 
 

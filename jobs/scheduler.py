@@ -36,12 +36,13 @@ for a moment would silence every schedule for a year."""
 class Step:
     """What one step did: the slots that it wrote; `busy`: others were at a schedule.
 
-    `began`: the monotonic time of `now`.
+    `failed`: names of those that could not be decided. `began`: the monotonic time of `now`.
     """
 
     now: datetime
     began: float = field(default_factory=time.monotonic)
     written: list[tuple[Schedule, DueSlot]] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     busy: bool = False
 
 
@@ -82,6 +83,7 @@ def _fill(schedule: Schedule, known: Cursor, by: str, done: Step) -> None:
         if outage.is_outage(error) or outage.is_refusal(error):
             raise
         logger.exception("schedule %s cannot be decided", schedule.name)
+        done.failed.append(schedule.name)
         return
     if written is None:
         done.busy = True

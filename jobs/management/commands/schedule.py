@@ -91,9 +91,12 @@ class Command(BaseCommand):
             sys.exit(7)
 
     def _once(self, schedules: Sequence[Schedule], name: str) -> None:
-        for schedule, slot in step(schedules, name).written:
+        done = step(schedules, name)
+        for schedule, slot in done.written:
             times = f"{slot.count} due at" if slot.count > 1 else "due at"
             self.stdout.write(
                 f"{schedule.name}: {times} {slot.due_at:%Y-%m-%d %H:%M} UTC {slot.result}, "
                 f"{slot.seconds_late:.1f} s late"
             )
+        if done.failed:
+            raise CommandError(f"cannot be decided: {', '.join(done.failed)}; see the log")

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from numbers import Number
 from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter as _JsonFormatter
@@ -34,9 +35,12 @@ class JsonFormatter(_JsonFormatter):
         )
 
     def jsonify_log_record(self, log_data: dict[str, Any]) -> str:
-        """The line, its secrets masked before anything is escaped: else a mask could cut that."""
+        """The line, its secrets masked before anything is escaped: else a mask could cut that.
+
+        What is no text becomes text here: Django hands over requests, whose words name their path.
+        """
         masked = {
-            name: without_secrets(value) if isinstance(value, str) else value
+            name: value if isinstance(value, Number | None) else without_secrets(str(value))
             for name, value in log_data.items()
         }
         return super().jsonify_log_record(masked)

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from django.test import RequestFactory
 
 from jobs.correlation import CorrelationFilter, correlated
 from stagedoor.logs import JsonFormatter, ReadableFormatter, without_secrets
@@ -104,6 +105,11 @@ def test_a_mask_cuts_no_escape_of_json(before: str) -> None:
     found = as_json(record(f"{before}zoe@example.org{before}"))
     assert "…@…" in found["message"]
     assert "zoe" not in found["message"]
+
+
+def test_what_is_no_text_is_masked_too() -> None:
+    found = as_json(record("Service Unavailable", request=RequestFactory().get(f"/o/{SECRET}/")))
+    assert found["request"] == "<WSGIRequest: GET '/o/…/'>"
 
 
 def test_any_script_is_written_as_it_is() -> None:

@@ -58,7 +58,7 @@ def test_an_order_becomes_tickets_that_scan_and_one_email(
 
     status = state_of(browser, page)
     path = urllib.parse.urlsplit(page).path
-    assert status == {"state": "emailed", "tickets": 3, "pdf": f"{path}tickets.pdf"}
+    assert status == {"state": "emailed", "tickets": 3, "pdf": f"{path}tickets.pdf", "estimate": ""}
     _, pdf = browser.get(str(status["pdf"]))
     _check_pdf(pdf)
     _check_email(mailbox.messages(), pdf)

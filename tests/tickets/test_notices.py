@@ -12,7 +12,7 @@ from django.test import Client, override_settings
 from django.utils import timezone
 from redis import Redis
 
-from jobs.models import OutboxRow, ProcessedJob
+from jobs.models import OutboxRow, ProcessedJob, ScheduledRun
 from jobs.outbox import enqueue
 from jobs.prognosis import Effect
 from jobs.registry import kind_named
@@ -58,7 +58,13 @@ def reads(name: str, address: str | None = None, *, active: bool = True) -> User
 def run(kind: str, at: datetime | None = DUE) -> None:
     """A schedule fired it for `at`."""
     with transaction.atomic():
-        OutboxRow.objects.filter(pk=enqueue(kind)).update(scheduled_for=at)
+        job = enqueue(kind)
+        OutboxRow.objects.filter(pk=job).update(scheduled_for=at)
+        if at:
+            ScheduledRun.objects.create(
+                name=f"{kind} {job}", due_at=at, last_due_at=at, result="on time",
+                seconds_late=0, outbox_id=job, by="test",
+            )  # fmt: skip
     with override_settings(SHOP_ZONE="Europe/Berlin"):
         drain()
 

@@ -78,7 +78,9 @@ register(
     ),
     Shelf(
         name="due slots", table="jobs_scheduled_run", born="decided_at",
-        past=f"(row.outbox_id IS NULL OR {NOT_OPEN})",
+        # After its job: a scheduled job without its slot is what the audit looks for.
+        past=f"""(row.outbox_id IS NULL OR {NOT_OPEN} AND NOT EXISTS (
+            SELECT FROM jobs_processed AS job WHERE job.outbox_id = row.outbox_id))""",
     ),
     Shelf(
         name="processes", table="jobs_process", born="", past="row.seen_at < %(until)s",

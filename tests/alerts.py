@@ -1,6 +1,7 @@
 """Which of the shipped alerts fire, where Prometheus keeps seeing what a process served."""
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -34,8 +35,8 @@ def age(page: str, lane: str = "tickets") -> float:
 
 
 def check_alerts(page: str, folder: Path, *, fires: set[str], silent: set[str]) -> None:
-    """Fails unless these fire and those do not. Skips where there is no promtool."""
-    if shutil.which("promtool") is None:
+    """Fails unless these fire and those do not. Skips where there need be no promtool."""
+    if shutil.which("promtool") is None and "REQUIRE_PROMTOOL" not in os.environ:
         pytest.skip("no promtool on the path: apt install prometheus")
     wanted = [_expectation(name, 1) for name in fires] + [_expectation(name, 0) for name in silent]
     test = {

@@ -52,15 +52,16 @@ register(
 register(
     Rule(
         "every due slot that fired has its job",
-        """
+        f"""
         SELECT name || ' of ' || due_at FROM jobs_scheduled_run AS slot
         WHERE CASE WHEN result IN ('on time', 'caught up', 'by hand')
-            THEN NOT EXISTS (SELECT FROM jobs_outbox WHERE id = outbox_id)
+            THEN decided_at >= {purged("processed", "discarded")}
+                AND NOT EXISTS (SELECT FROM jobs_outbox WHERE id = outbox_id)
                 AND NOT EXISTS (
                     SELECT FROM jobs_processed AS job WHERE job.outbox_id = slot.outbox_id)
             ELSE outbox_id IS NOT NULL END
         ORDER BY slot.id
-        """,
+        """,  # noqa: S608 (constants)
     ),
     Rule(
         "every job that a schedule fired has one due slot, of its time",

@@ -206,10 +206,8 @@ REPORT_GROUP = env.str("REPORT_GROUP", default="reports")
 
 # Days after which the words and addresses of emails, and lost links, are forgotten.
 PERSONAL_DAYS = env.float("PERSONAL_DAYS", default=90.0)
-# Days after an event, and after a file was made, after which the file is deleted.
-FILES_DAYS = env.float("FILES_DAYS", default=30.0)
-if PERSONAL_DAYS < 1 or FILES_DAYS < 1:
-    raise ImproperlyConfigured("PERSONAL_DAYS and FILES_DAYS must be 1 or more.")
+if PERSONAL_DAYS < 1:
+    raise ImproperlyConfigured("PERSONAL_DAYS must be 1 or more.")
 
 # Who pays refunds back; see orders.payments.
 PAYMENTS = env.str("PAYMENTS", default="orders.payments.Recorded")

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from jobs import correction, foresight, purging, replay, shelves
+from jobs import audit, correction, foresight, purging, replay, shelves
 from jobs.foresight import Asked
 from jobs.models import (
     JobEvent,
@@ -128,6 +128,40 @@ def test_each_shelf_keeps_what_is_young_or_still_asked_about() -> None:
     assert left(RefusedEntry) == refused[1:]
     assert left(ScheduledRun) == slots[1:]
     assert left(Process) == [seen]
+
+
+def test_a_due_slot_goes_after_its_job_and_no_look_between_finds_the_books_wrong() -> None:
+    """One job was done at once, one a year later, one is dead and discarded."""
+    jobs = []
+    for number, (born, done) in enumerate(((OLD, OLD), (OLD, YOUNG)), start=1):
+        processed(number, done, created=born)
+        jobs.append(number)
+    with transaction.atomic():
+        jobs.append(_dead(OLD))
+    due = ago(OLD)
+    OutboxRow.objects.update(discarded_at=due, scheduled_for=due)
+    ProcessedJob.objects.update(scheduled_for=due)
+    for number, job in enumerate(jobs):
+        ScheduledRun.objects.create(
+            name=f"x{number}", due_at=due, last_due_at=due,
+            result="on time", seconds_late=0, decided_at=due, outbox_id=job, by="s",
+        )  # fmt: skip
+    for name in ("due slots", "processed", "discarded", "due slots"):
+        with transaction.atomic():
+            enqueue("purge_shelf", shelf=name, cursor=0)
+        drain()
+        assert _wrong() == []
+    assert list(ScheduledRun.objects.values_list("outbox_id", flat=True)) == [2]
+
+
+def _wrong() -> list[str]:
+    with connection.cursor() as cursor:
+        for rule in audit.rules.registered():
+            if "schedule" in rule.name or "slot" in rule.name:
+                cursor.execute(rule.sql)
+                if cursor.fetchall():
+                    return [rule.name]
+    return []
 
 
 def _dead(age: timedelta) -> int:

@@ -1,6 +1,10 @@
 """`/metrics` and `/healthz` of a long-running process, on a port of its own."""
 
+import contextlib
+import logging
 import socket
+import sys
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -14,8 +18,11 @@ from prometheus_client.registry import Collector
 from .gauges import QueueCollector
 from .metrics import NOT_OF
 
+logger = logging.getLogger(__name__)
 READ_TIMEOUT = 10.0
-"""Seconds that a client has to send its request: the thread would wait for ever."""
+"""Seconds that a client has to send its request, be it byte by byte, and to take the answer."""
+CLIENTS = 128
+"""Whom a thread serves at the same time, at most; whoever comes then is turned away."""
 
 
 class Selected(Collector):
@@ -51,6 +58,7 @@ def serve(role: str, host: str, port: int, trouble: Callable[[], str]) -> None:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = CLIENTS
 
     def __init__(
         self, host: str, port: int, registry: CollectorRegistry, trouble: Callable[[], str]
@@ -59,11 +67,44 @@ class _Server(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
         self.registry = registry
         self.trouble = trouble
+        self._clients: dict[Any, float] = {}
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if len(self._clients) >= CLIENTS:
+            self.shutdown_request(request)
+            return
+        self._clients[request] = time.monotonic() + READ_TIMEOUT
+        super().process_request(request, client_address)
+
+    def heard(self, request: Any) -> None:
+        """The client has said all that it wants: the time that the answer takes is not its own."""
+        self._clients[request] = float("inf")
+
+    def service_actions(self) -> None:
+        # Every half second. The time-out of a socket begins anew with each byte that comes.
+        for request, until in tuple(self._clients.items()):
+            if time.monotonic() > until:
+                with contextlib.suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._clients.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # Else the standard library prints stacks between the lines of the log.
+        if not isinstance(error := sys.exception(), OSError):
+            logger.error("a scrape failed", exc_info=error, extra={"action": "probe"})
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = READ_TIMEOUT
+
+    def parse_request(self) -> bool:
+        parsed = super().parse_request()
+        self.server.heard(self.connection)
+        return parsed
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
@@ -76,12 +117,15 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(404, "text/plain", b"/metrics or /healthz\n")
 
+    do_HEAD = do_GET
+
     def _answer(self, status: int, content_type: str, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: a scrape every few seconds is no news."""

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from jobs.job import Job
 from jobs.models import OutboxRow, ProcessedJob, RefusedEntry
 from jobs.outbox import enqueue
 from jobs.pool import Pool
+from jobs.pulse import TICK, Pulse
 from jobs.runner import Runner
 from jobs.sorting import Sorter
 from jobs.stream import Letters, RelayStream, WorkerStream
@@ -81,6 +83,7 @@ class Running:
 
     def __init__(self, name: str, slots: int, grace: float) -> None:
         self.exit: Exit | None = None
+        self.pulse = Pulse(TICK)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._work(name, slots, grace)))
         self._thread.start()
@@ -91,10 +94,15 @@ class Running:
         stream = WorkerStream(django_settings.REDIS_URL, name)
         letters = Letters(django_settings.REDIS_URL)
         self._worker = Worker(
-            stream, Runner(name, Pool(0), letters), Sorter(letters, name), slots=slots, grace=grace
-        )
+            stream, Runner(name, Pool(0), letters), Sorter(letters, name),
+            slots=slots, grace=grace, pulse=self.pulse,
+        )  # fmt: skip
         self._ready.set()
         self.exit = await self._worker.run()
+
+    def hang(self, until: threading.Event) -> None:
+        """Something in the loop does not give it back."""
+        self._loop.call_soon_threadsafe(until.wait, 60)
 
     def ask_to_stop(self) -> None:
         if not self._loop.is_closed():
@@ -163,6 +171,25 @@ def test_stopping_finishes_what_runs_and_takes_nothing_new(
     assert len(gate.came) == 2
     assert ProcessedJob.objects.count() == 2
     assert pending(redis) == 0
+
+
+def test_a_loop_that_hangs_is_ill_and_one_that_drains_is_not(
+    gate: Gate, stream: RelayStream
+) -> None:
+    put()
+    publishing.step(stream, 500)
+    back = threading.Event()
+    with working() as worker:
+        wait_for(lambda: gate.came, "a running job")
+        worker.hang(back)
+        wait_for(lambda: worker.pulse.trouble(2 * TICK), "illness")
+        back.set()
+        wait_for(lambda: not worker.pulse.trouble(2 * TICK), "health")
+        worker.ask_to_stop()
+        asked = time.monotonic()
+        while time.monotonic() < asked + 3 * TICK:
+            assert not worker.pulse.trouble(2 * TICK)
+        gate.open.set()
 
 
 TAKES_UP = "takes up what a worker left unfinished: "

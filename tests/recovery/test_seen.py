@@ -118,14 +118,15 @@ def backends(name: str) -> list[int]:
         return [pid for (pid,) in cursor.fetchall()]
 
 
-def test_a_relay_whose_loop_stands_still_is_ill_until_it_turns_again(
-    unwatched: Drill, frozen: list[int]
+@pytest.mark.parametrize(("part", "connections"), [("relay", 2), ("schedule", 1)])
+def test_a_part_whose_loop_stands_still_is_ill_until_it_turns_again(
+    part: str, connections: int, unwatched: Drill, frozen: list[int]
 ) -> None:
-    port = free_port()
-    name = "frozen-relay"
-    unwatched.product.relay("--metrics-port", str(port), APPLICATION_NAME=name, **TURNS)
-    wait_for(lambda: get(port, "/healthz") == (200, "ok\n"), "a healthy relay")
-    wait_for(lambda: len(backends(name)) == 2, "its connections")
+    port, name = free_port(), "frozen"
+    often = {**TURNS, "JOBS_SCHEDULE_POLL": "0.2"}
+    unwatched.product.command(part, "--metrics-port", str(port), APPLICATION_NAME=name, **often)
+    wait_for(lambda: get(port, "/healthz") == (200, "ok\n"), "a healthy part")
+    wait_for(lambda: len(backends(name)) == connections, "its connections")
     for pid in backends(name):
         os.kill(pid, signal.SIGSTOP)
         frozen.append(pid)
@@ -134,7 +135,7 @@ def test_a_relay_whose_loop_stands_still_is_ill_until_it_turns_again(
     assert why.startswith("the loop has not turned for ")
     while frozen:
         os.kill(frozen.pop(), signal.SIGCONT)
-    wait_for(lambda: get(port, "/healthz") == (200, "ok\n"), "a healthy relay again")
+    wait_for(lambda: get(port, "/healthz") == (200, "ok\n"), "a healthy part again")
 
 
 def test_a_worker_that_is_full_paused_or_without_its_server_is_healthy(

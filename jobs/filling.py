@@ -6,7 +6,7 @@ that wake together one does it. It ends with its transaction, so that nobody can
 that is gone, and works behind a pooler.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -102,6 +102,7 @@ def fill_slots(schedule: Schedule, known: Cursor, now: datetime, by: str) -> lis
             return None
         failpoint("scheduler.locked")
         written = [slot for slot in slots if fill_slot(schedule, slot, by)]
+        _count(schedule.name, written)
         move_cursors([schedule], {schedule.name: known}, now)
         failpoint("scheduler.moved")
     failpoint("scheduler.committed")
@@ -159,6 +160,23 @@ def _extend(name: str, slot: DueSlot) -> bool:
             [slot.count, slot.last_due_at, slot.seconds_late, name, slot.result, slot.due_at],
         )
         return bool(cursor.rowcount)
+
+
+def _count(name: str, written: Sequence[DueSlot]) -> None:
+    """Add them to the schedule's totals, in the caller's transaction."""
+    counted: Counter[str] = Counter()
+    for slot in written:
+        counted[slot.result] += slot.count
+    # In one order: without the lock two schedulers may be at it, and must not wait in a circle.
+    for result, number in sorted(counted.items()):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """
+                INSERT INTO jobs_schedule_total AS old (name, result, count) VALUES (%s, %s, %s)
+                ON CONFLICT (name, result) DO UPDATE SET count = old.count + excluded.count
+                """,
+                [name, result, number],
+            )
 
 
 def move_cursors(schedules: Sequence[Schedule], known: Mapping[str, Cursor], now: datetime) -> None:

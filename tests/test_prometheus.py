@@ -64,7 +64,7 @@ class QueueSeries(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for family in QueueCollector().describe():
-            family.add_sample(family.name, {}, 1.0)
+            family.add_sample(family.name + SUFFIXES[family.type][0], {}, 1.0)
             yield family
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from jobs.models import KindHold
@@ -96,7 +96,8 @@ def _held(books: Books) -> Iterator[Reading]:
 
 
 def _family(of: Series, readings: Iterable[Reading]) -> Metric:
-    family = GaugeMetricFamily(of.name, of.says, labels=of.labels)
+    make = CounterMetricFamily if of.counts else GaugeMetricFamily
+    family = make(of.name, of.says, labels=of.labels)
     for labels, value in readings:
         family.add_metric(labels, value)
     return family

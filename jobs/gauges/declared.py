@@ -1,4 +1,4 @@
-"""Gauges that the apps add to those of the queue, in their `gauges.py`: loaded at start-up."""
+"""What the apps add to the series of the queue, in their `gauges.py`: loaded at start-up."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -34,6 +34,12 @@ def gauge(name: str, says: str, labels: tuple[str, ...] = ()) -> Callable[[Read]
         return read
 
     return register
+
+
+def counter(name: str, says: str, labels: tuple[str, ...] = ()) -> Callable[[Read], Read]:
+    """The same for a counter, `…_total`: what it reads is the same from every process, and never
+    falls."""
+    return gauge(name, says, labels)
 
 
 def all_declared() -> Iterator[Declared]:

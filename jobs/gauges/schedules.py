@@ -1,4 +1,4 @@
-"""Whether schedules fire: what any process reads from their tables."""
+"""Whether schedules fire, and their jobs succeed: what any process reads from their tables."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -6,10 +6,10 @@ from typing import Any
 
 from django.db import connection
 
-from jobs.due_slots import next_due
+from jobs.due_slots import Result, next_due
 from jobs.schedule import Schedule, declared
 
-from .declared import Reading, gauge
+from .declared import Reading, counter, gauge
 
 CURSORS = """
 SELECT name, cron, tz, decided_until FROM jobs_schedule_cursor
@@ -19,9 +19,27 @@ LAST_FIRED = """
 SELECT name, extract(epoch FROM last.due_at)::float8, last.seconds_late
 FROM unnest(%s::text[]) AS name CROSS JOIN LATERAL (
     SELECT due_at, seconds_late FROM jobs_scheduled_run AS slot
-    WHERE slot.name = name.name AND outbox_id IS NOT NULL
+    WHERE slot.name = name.name AND result IN ('on time', 'caught up')
     ORDER BY due_at DESC LIMIT 1
 ) AS last
+"""
+"""A run by hand is none of its due times."""
+# Bounded on purpose: of a schedule whose jobs all fail every slot would be looked at.
+LAST_SUCCEEDED = """
+SELECT name, extract(epoch FROM last.processed_at)::float8
+FROM unnest(%s::text[]) AS name CROSS JOIN LATERAL (
+    SELECT processed_at FROM (
+        SELECT outbox_id, due_at FROM jobs_scheduled_run AS slot
+        WHERE slot.name = name.name AND outbox_id IS NOT NULL
+        ORDER BY due_at DESC LIMIT 1000
+    ) AS fired JOIN jobs_processed USING (outbox_id)
+    ORDER BY fired.due_at DESC LIMIT 1
+) AS last
+"""
+TOTALS = "SELECT name, result, count FROM jobs_schedule_total WHERE name = ANY(%s)"
+PAUSED = """
+SELECT name, extract(epoch FROM since)::float8 FROM jobs_schedule_pause
+WHERE name = ANY(%s) AND until IS NULL
 """
 
 
@@ -61,6 +79,50 @@ def last_fired() -> Iterator[Reading]:
 def seconds_late() -> Iterator[Reading]:
     """By schedule; none where it has not fired yet."""
     return (((name,), late) for name, _, late in _rows(LAST_FIRED))
+
+
+@gauge(
+    "stagedoor_schedule_succeeded_timestamp_seconds",
+    "When the newest of the schedule's jobs that are done was done.",
+    ("schedule",),
+)
+def last_succeeded() -> Iterator[Reading]:
+    """By schedule; none where none of its last 1,000 jobs is done."""
+    return (((name,), at) for name, at in _rows(LAST_SUCCEEDED))
+
+
+@counter(
+    "stagedoor_schedule_due_times_total",
+    "Due times by what became of them; skipped: missed, and not made up for.",
+    ("schedule", "result"),
+)
+def due_times() -> Iterator[Reading]:
+    """By schedule and result, 0 where there was none: the first one must be seen to be added."""
+    results = [str(result) for result in Result if result is not Result.BY_HAND]
+    found = {(one.name, result): 0 for one in declared() for result in results}
+    found.update({(name, result): count for name, result, count in _rows(TOTALS)})
+    return iter(found.items())
+
+
+@gauge(
+    "stagedoor_schedule_paused",
+    "Whether a person has the schedule paused: its due times do not fire.",
+    ("schedule",),
+)
+def paused() -> Iterator[Reading]:
+    """By schedule: 0 or 1."""
+    names = {name for name, _ in _rows(PAUSED)}
+    return (((one.name,), float(one.name in names)) for one in declared())
+
+
+@gauge(
+    "stagedoor_schedule_paused_since_timestamp_seconds",
+    "Since when a person has the schedule paused.",
+    ("schedule",),
+)
+def paused_since() -> Iterator[Reading]:
+    """By schedule; none where it is not paused."""
+    return (((name,), since) for name, since in _rows(PAUSED))
 
 
 def _rows(statement: str) -> list[Any]:

@@ -5,11 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Series:
-    """One family of gauges."""
+    """One family: of counters where its name ends in `_total`, else of gauges."""
 
     name: str
     says: str
     labels: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> bool:
+        """Whether its values only ever rise."""
+        return self.name.endswith("_total")
 
 
 PROBE_SUCCESS = Series(

@@ -5,7 +5,7 @@ from .processes import Process
 from .purges import Purge
 from .queue import OutboxRow, ProcessedJob, QueueEpoch
 from .samples import Sample
-from .schedules import ScheduleCursor, ScheduledRun, SchedulePause
+from .schedules import ScheduleCursor, ScheduledRun, SchedulePause, ScheduleTotal
 from .story import JobEvent, KindHold, What
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Sample",
     "ScheduleCursor",
     "SchedulePause",
+    "ScheduleTotal",
     "ScheduledRun",
     "What",
 ]

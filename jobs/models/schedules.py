@@ -68,6 +68,27 @@ class ScheduleCursor(models.Model):
         return f"{self.name} until {self.decided_until}"
 
 
+class ScheduleTotal(models.Model):
+    """How many due times of a schedule ever had this result: never less, whatever is purged.
+
+    Written with their slots, in one transaction.
+    """
+
+    name = models.CharField(max_length=100)
+    result = models.CharField(max_length=20)
+    count = models.BigIntegerField()
+
+    class Meta:
+        db_table = "jobs_schedule_total"
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint("name", "result", name="jobs_schedule_total_result"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.count} of {self.name} {self.result}"
+
+
 class SchedulePause(models.Model):
     """A time in which a person had a schedule paused: its due times do not fire. Null: still."""
 

@@ -356,6 +356,10 @@ def test_a_look_scans_no_history_and_finds_ages_by_index(looker: Looker) -> None
         looker._read_books()
     plans = "\n".join(statements)
     assert "Seq Scan on jobs_processed" not in plans
+    assert "Seq Scan on jobs_scheduled_run" not in plans
+    # Slot by slot, so that the newest one that is done ends it.
+    [succeeded] = [one for one in statements if "jobs_processed" in one and "name" in one]
+    assert "Hash" not in succeeded
     assert plans.count("jobs_outbox_age") == 2, "the oldest of the tickets, and what may be lost"
     assert plans.count("jobs_outbox_lane") == 5
     # Two have to see each row of what is not done: they count it, and foresee its end.
@@ -381,4 +385,13 @@ def _fill() -> None:
             FROM generate_series(1, 20000) AS number
             """
         )
-        cursor.execute("ANALYZE jobs_outbox, jobs_processed")
+        cursor.execute(
+            """
+            INSERT INTO jobs_scheduled_run (name, due_at, last_due_at, result, seconds_late,
+                outbox_id, by)
+            SELECT 'purge', at, at, 'on time', 0, -number, 'one'
+            FROM generate_series(1, 20000) AS number, LATERAL (
+                SELECT now() - number * interval '1 minute' AS at) AS due
+            """
+        )
+        cursor.execute("ANALYZE jobs_outbox, jobs_processed, jobs_scheduled_run")

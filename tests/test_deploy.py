@@ -140,6 +140,17 @@ def test_the_shipped_sessions_server_forgets_rather_than_refuses(servers: dict[s
     assert info["evicted_keys"] > 0
 
 
+def test_both_servers_write_where_the_unit_of_debian_lets_them() -> None:
+    unit = Path("/lib/systemd/system/redis-server@.service")
+    if not unit.exists():
+        pytest.skip("not Debian's redis-server")
+    writable = re.findall(r"^ReadWritePaths=-?(\S+)", unit.read_text(), re.MULTILINE)
+    for name in ("stream", "sessions"):
+        text = (DEPLOY / "redis" / f"{name}.conf").read_text()
+        [folder] = re.findall(r"^dir (\S+)", text, re.MULTILINE)
+        assert any(Path(folder).is_relative_to(allowed) for allowed in writable), folder
+
+
 @pytest.mark.django_db
 def test_the_database_server_knows_every_setting_that_is_asked_of_it() -> None:
     text = (DEPLOY / "postgresql" / "stagedoor.conf").read_text()

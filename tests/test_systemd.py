@@ -108,3 +108,15 @@ def test_web_waits_for_its_last_requests(monkeypatch: pytest.MonkeyPatch, tmp_pa
     graceful = settings["graceful_timeout"]
     assert isinstance(graceful, int)
     assert graceful + STOP_MARGIN <= float(section("stagedoor-web.service")["TimeoutStopSec"])
+
+
+def test_no_unit_says_what_the_file_for_all_of_them_overrides() -> None:
+    """systemd reads that file after the unit: `UMask=` of a unit would be in vain."""
+    common = set(section("stagedoor-.service.d/10-common.conf"))
+    for service in SERVICES:
+        assert set(section(service)) & common <= {"Environment"}, service
+
+
+def test_static_files_are_for_nginx_to_read() -> None:
+    text = (FOLDER / "stagedoor-migrate.service").read_text()
+    assert re.search(r"^ExecStart=/bin/sh -c 'umask 022 && exec \S+ collectstatic ", text, re.M)

@@ -15,8 +15,8 @@ from .console import Command, commands
 PAGES = [
     page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if commands(page)
 ]
-STAGEDOOR = f'stagedoor() {{ "{sys.executable}" -m stagedoor "$@"; }}\n'
-"""What an installed package puts on the path."""
+STAGEDOOR = f'stagedoor-admin() {{ "{sys.executable}" -m stagedoor "$@"; }}\n'
+"""What an operator has on the path: there it asks systemd for a unit."""
 WORDS = (("var/", "{folder}/"), ("127.0.0.1:8000", "127.0.0.1:{port}"))
 """Where the copy of a reader is, and where the copy of this test is."""
 

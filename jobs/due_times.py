@@ -52,6 +52,14 @@ def check(cron: str) -> None:
         raise BadCron("is never due") from None
 
 
+def in_words(cron: str) -> str:
+    """`At 04:15 every day`; the expression itself where there are no words for it."""
+    try:
+        return CronSim(cron, datetime(2000, 1, 1)).explain()  # noqa: DTZ001 (a clock on the wall)
+    except CronSimError:
+        return cron
+
+
 def zone_of(name: str) -> ZoneInfo:
     """The zone, e.g. `Europe/Berlin`. Raises UnknownZone."""
     try:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from django.db import connection, transaction
 
-from .due_slots import DueSlot, Pause, decide
+from .due_slots import DueSlot, Pause, Result, decide
 from .failpoint import failpoint
 from .outbox import put
 from .schedule import Schedule
@@ -125,6 +125,12 @@ def fill_slot(schedule: Schedule, slot: DueSlot, by: str) -> bool:
     return True
 
 
+def lock(name: str) -> None:
+    """Wait until nobody is at the schedule, and keep others off until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK, name])
+
+
 def _try_lock(name: str) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))", [LOCK, name])
@@ -147,18 +153,24 @@ def _insert(name: str, slot: DueSlot, by: str) -> int | None:
 
 
 def _extend(name: str, slot: DueSlot) -> bool:
-    """Whether the schedule's newest row says the same and now stands for these too."""
+    """Whether the schedule's newest row says the same and now stands for these too.
+
+    A run by hand lies between due times and parts none of them from the others.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             """
             UPDATE jobs_scheduled_run SET count = count + %s, last_due_at = %s, seconds_late = %s,
                 decided_at = statement_timestamp()
             WHERE id = (SELECT id FROM jobs_scheduled_run WHERE name = %s
-                    ORDER BY due_at DESC LIMIT 1)
+                        AND result <> %s ORDER BY due_at DESC LIMIT 1)
                 AND result = %s AND last_due_at < %s
             """,
-            [slot.count, slot.last_due_at, slot.seconds_late, name, slot.result, slot.due_at],
-        )
+            [
+                slot.count, slot.last_due_at, slot.seconds_late,
+                name, Result.BY_HAND, slot.result, slot.due_at,
+            ],
+        )  # fmt: skip
         return bool(cursor.rowcount)
 
 

@@ -47,4 +47,9 @@ def purge_shelf(job: Job[ShelfArgs]) -> None:
             enqueue("purge_shelf", shelf=shelf.name, cursor=left)
 
 
-declare(Schedule(name="purge", cron="15 4 * * *", kind="purge", catch_up=ONCE, grace=3600))
+declare(
+    Schedule(
+        name="purge", words="Forgets what its time is over for: old jobs, words of old emails",
+        cron="15 4 * * *", kind="purge", catch_up=ONCE, grace=3600,
+    )
+)  # fmt: skip

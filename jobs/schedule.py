@@ -2,8 +2,8 @@
 
 declare(
     Schedule(
-        name="sales_summary", cron="0 7 * * *", tz="Europe/Berlin",
-        kind="email_summary", args={}, catch_up=ONCE, grace=300,
+        name="sales_summary", words="Emails staff what was sold the day before",
+        cron="0 7 * * *", tz="Europe/Berlin", kind="email_summary", catch_up=ONCE, grace=300,
     )
 )
 """
@@ -38,10 +38,10 @@ def all_(limit: int) -> CatchUp:
 class Schedule:
     """One job that is due again and again; `manage.py check` names what is wrong with it.
 
-    `cron`: minute, hour, day, month, weekday on the clock of the zone `tz`; see `due_times.py`
-    for the days on which that clock is changed. `args`: the kind's own. `catch_up`: what becomes
-    of due times that are more than `grace` seconds past when a scheduler comes to them; up to
-    that they fire and count as on time.
+    `words`: what it does, for staff who read no code. `cron`: minute, hour, day, month, weekday on
+    the clock of the zone `tz`; see `due_times.py` for the days on which it is changed. `args`: the
+    kind's own. `catch_up`: what becomes of due times that are more than `grace` seconds past when a
+    scheduler comes to them; up to that they fire and count as on time.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Schedule:
     tz: str = "UTC"
     catch_up: CatchUp = SKIP
     grace: float = 60.0
+    words: str = ""
 
 
 _declared: list[Schedule] = []

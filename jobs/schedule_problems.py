@@ -12,6 +12,8 @@ from .schedule import CATCH_UP_LIMIT, Schedule
 NAME_LIMIT = 100
 CRON_LIMIT = 200
 """Characters that their columns keep."""
+WORDS_LIMIT = 120
+"""Characters: one line, on a telephone two."""
 
 
 def problems(schedules: Sequence[Schedule]) -> Iterator[tuple[str, str]]:
@@ -27,6 +29,8 @@ def problems(schedules: Sequence[Schedule]) -> Iterator[tuple[str, str]]:
 def _of(schedule: Schedule) -> Iterator[str]:
     if not schedule.name.isprintable() or not 1 <= len(schedule.name) <= NAME_LIMIT:
         yield f"must have a name of 1 to {NAME_LIMIT} printable characters"
+    if not schedule.words.isprintable() or not 1 <= len(schedule.words.strip()) <= WORDS_LIMIT:
+        yield f"must say to staff what it does: words of 1 to {WORDS_LIMIT} printable characters"
     yield from _of_time(schedule)
     yield from _of_job(schedule)
     if not 0 <= schedule.catch_up.limit <= CATCH_UP_LIMIT:

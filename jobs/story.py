@@ -1,7 +1,7 @@
 """What became of jobs, told for people: enqueued, tried, dead, replayed, done. Reads only."""
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -51,6 +51,15 @@ def story_of(subject: str) -> list[Happening]:
 def story_of_job(outbox_id: int) -> list[Happening]:
     """The same of one job; empty where there is none."""
     return _told(Q(outbox_id=outbox_id), Q(pk=outbox_id))
+
+
+def whereabouts(outbox_ids: Collection[int]) -> dict[int, Happening]:
+    """Where each of these jobs is now; none for one that is not known any more."""
+    # The outbox first, as below.
+    rows = list(OutboxRow.objects.filter(pk__in=outbox_ids).defer("traceback"))
+    done = ProcessedJob.objects.in_bulk(outbox_ids)
+    left = [row for row in rows if row.pk not in done]
+    return {line.outbox_id: line for line in [*map(_done, done.values()), *_standing(left)]}
 
 
 def _told(of: Q, in_outbox: Q | None = None) -> list[Happening]:

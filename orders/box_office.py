@@ -21,12 +21,12 @@ MAY = {
         "resend_tickets", "rerender_order", "export_attendees", "scan_ticket",
         "view_notice", "view_stockcheck",
     ),
-    "jobs": ("view_deadjob", "replay", "view_kindhold", "view_sample"),
+    "jobs": ("view_deadjob", "replay", "view_kindhold", "view_sample", "view_scheduledrun"),
 }  # fmt: skip
 """App to code names. Nobody at the box office deletes an event or writes an order by hand.
 
-Whoever answers the buyer replays the job of a ticket; what is discarded, and which kinds are
-paused, is for those who run the machines.
+Whoever answers the buyer replays the job of a ticket; what is discarded, which kinds and schedules
+are paused and which are run by hand, is for those who run the machines.
 """
 DOOR = "door"
 AT_THE_DOOR = {"tickets": ("scan_ticket",)}

@@ -90,11 +90,13 @@ def email_staff(job: Job[NoticeArgs]) -> None:
 
 declare(
     Schedule(
-        name="sales_summary", cron="0 7 * * *", tz=settings.SHOP_ZONE,
+        name="sales_summary", words="Emails staff what was sold the day before",
+        cron="0 7 * * *", tz=settings.SHOP_ZONE,
         kind="summarise_sales", catch_up=all_(WEEK), grace=3600,
     ),
     Schedule(
-        name="stock_check", cron="30 3 * * *", tz=settings.SHOP_ZONE,
+        name="stock_check", words="Compares places taken with tickets, and tells staff of a drift",
+        cron="30 3 * * *", tz=settings.SHOP_ZONE,
         kind="check_stock", catch_up=ONCE, grace=3600,
     ),
 )  # fmt: skip

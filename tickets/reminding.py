@@ -101,4 +101,9 @@ def _known(reminder_id: int) -> Reminder:
 
 
 # One that was missed needs no more than the next one: it finds all that is due.
-declare(Schedule(name="reminders", cron="*/5 * * * *", kind="begin_reminders", catch_up=ONCE))
+declare(
+    Schedule(
+        name="reminders", words="Reminds ticket holders on the day before their event",
+        cron="*/5 * * * *", kind="begin_reminders", catch_up=ONCE,
+    )
+)  # fmt: skip

@@ -44,6 +44,12 @@ class ResumeForm(forms.Form):
     kind = forms.CharField(max_length=100)
 
 
+def means(kind: Kind[Any]) -> str:
+    """The state that its jobs bring about, as its handler says it; empty where it does not."""
+    said = inspect.getdoc(kind.handle) or ""
+    return " ".join(said.partition("State:")[2].split())
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One kind on the page; `kind` None: unknown to this build. `hold` in words, empty: none."""
@@ -55,8 +61,7 @@ class Row:
     @property
     def means(self) -> str:
         """The state that its jobs bring about, as its handler says it; empty where none does."""
-        said = inspect.getdoc(self.kind.handle) if self.kind else None
-        return " ".join((said or "").partition("State:")[2].split())
+        return means(self.kind) if self.kind else ""
 
 
 class KindHoldAdmin(admin.ModelAdmin[KindHold]):

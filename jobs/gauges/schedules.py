@@ -6,7 +6,9 @@ from typing import Any
 
 from django.db import connection
 
+from jobs import past_slots
 from jobs.due_slots import Result, next_due
+from jobs.models import ScheduledRun
 from jobs.schedule import Schedule, declared
 
 from .declared import Reading, counter, gauge
@@ -15,15 +17,6 @@ CURSORS = """
 SELECT name, cron, tz, decided_until FROM jobs_schedule_cursor
 WHERE name = ANY(%s)
 """
-LAST_FIRED = """
-SELECT name, extract(epoch FROM last.due_at)::float8, last.seconds_late
-FROM unnest(%s::text[]) AS name CROSS JOIN LATERAL (
-    SELECT due_at, seconds_late FROM jobs_scheduled_run AS slot
-    WHERE slot.name = name.name AND result IN ('on time', 'caught up')
-    ORDER BY due_at DESC LIMIT 1
-) AS last
-"""
-"""A run by hand is none of its due times."""
 # Bounded on purpose: of a schedule whose jobs all fail every slot would be looked at.
 LAST_SUCCEEDED = """
 SELECT name, extract(epoch FROM last.processed_at)::float8
@@ -68,7 +61,7 @@ def _next(schedule: Schedule | None, decided_until: datetime) -> datetime | None
 )
 def last_fired() -> Iterator[Reading]:
     """By schedule; none where it has not fired yet."""
-    return (((name,), due) for name, due, _ in _rows(LAST_FIRED))
+    return (((slot.name,), slot.due_at.timestamp()) for slot in _last_fired())
 
 
 @gauge(
@@ -78,7 +71,11 @@ def last_fired() -> Iterator[Reading]:
 )
 def seconds_late() -> Iterator[Reading]:
     """By schedule; none where it has not fired yet."""
-    return (((name,), late) for name, _, late in _rows(LAST_FIRED))
+    return (((slot.name,), slot.seconds_late) for slot in _last_fired())
+
+
+def _last_fired() -> list[ScheduledRun]:
+    return past_slots.last_fired([schedule.name for schedule in declared()])
 
 
 @gauge(

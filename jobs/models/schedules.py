@@ -9,7 +9,8 @@ class ScheduledRun(models.Model):
 
     The unique constraint is what lets a due time fire once. `outbox_id` is null where none fired;
     then the row stands for `count` due times from `due_at` to `last_due_at`. `seconds_late`: from
-    the (last) due time to when it was decided. `result`: see `due_slots.Result`.
+    the (last) due time to when it was decided. `result`: see `due_slots.Result`; of a run by hand
+    `due_at` is when the page was made that asked for it.
     """
 
     name = models.CharField(max_length=100)
@@ -24,6 +25,8 @@ class ScheduledRun(models.Model):
 
     class Meta:
         db_table = "jobs_scheduled_run"
+        verbose_name = "schedule"
+        verbose_name_plural = "schedules"
         default_permissions = ("view",)
         permissions = [
             ("run_schedule", "Can have a schedule's job run now"),

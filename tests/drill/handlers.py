@@ -146,8 +146,8 @@ def compute(job: Job[DrillArgs]) -> None:
 
 declare(
     Schedule(
-        name="drill", cron="* * * * *", kind="drill_row", args={"number": 1, "ms": 0},
-        catch_up=all_(100),
+        name="drill", words="Leaves a row each minute",
+        cron="* * * * *", kind="drill_row", args={"number": 1, "ms": 0}, catch_up=all_(100),
     )
 )  # fmt: skip
 

@@ -8,8 +8,9 @@ from jobs.models import OutboxRow, ProcessedJob, ScheduledRun
 from jobs.schedule import Schedule, all_
 
 MINUTELY = Schedule(
-    name="minutely", cron="* * * * *", kind="example", args={"number": 1}, catch_up=all_(100)
-)
+    name="minutely", words="Does the example each minute",
+    cron="* * * * *", kind="example", args={"number": 1}, catch_up=all_(100),
+)  # fmt: skip
 START = datetime(2026, 11, 30, 15, 59, 30, tzinfo=UTC)
 
 

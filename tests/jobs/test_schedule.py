@@ -27,7 +27,8 @@ class Numbered:
     number: int
 
 
-NIGHTLY = Schedule(name="nightly", cron="30 2 * * *", kind="example", args={"number": 7})
+NIGHTLY = Schedule(name="nightly", words="Does the example at night",
+                   cron="30 2 * * *", kind="example", args={"number": 7})  # fmt: skip
 DUE = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
 
 type Declare = Callable[[Schedule], None]
@@ -84,6 +85,10 @@ def test_a_schedule_of_a_known_kind_is_in_order(told: Any) -> None:
         ({"tz": ""}, "names the time zone '', which is not known"),
         ({"name": ""}, "must have a name"),
         ({"name": "x" * 101}, "must have a name"),
+        ({"words": ""}, "must say to staff what it does: words of 1 to 120 printable characters"),
+        ({"words": "  "}, "must say to staff what it does"),
+        ({"words": "two\nlines"}, "must say to staff what it does"),
+        ({"words": "x" * 121}, "must say to staff what it does"),
         ({"catch_up": all_(101)}, "catches up 101 due times, not 0 to 100"),
         ({"catch_up": all_(-1)}, "catches up -1 due times"),
         ({"grace": -1.0}, "has a grace of -1 s"),

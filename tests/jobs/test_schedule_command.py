@@ -16,8 +16,12 @@ from jobs.schedule import ONCE, Schedule
 from tests.conftest import Register
 from tests.jobs.scheduled import MINUTELY, Numbered, each_fired_once
 
-BERLIN = Schedule(name="berlin", cron="30 2 25 10 *", tz="Europe/Berlin", kind="wordy",
+BERLIN = Schedule(name="berlin", words="Says a word in autumn",
+                  cron="30 2 25 10 *", tz="Europe/Berlin", kind="wordy",
                   args={"word": "x"}, catch_up=ONCE, grace=300)  # fmt: skip
+
+
+ONE, TWO = "Says a word in autumn", "Does the example each minute"
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,8 @@ def said(*options: str) -> str:
 
 def test_list_tells_of_each_schedule_and_asks_no_server() -> None:
     assert said("--list").splitlines() == [
-        "berlin: 30 2 25 10 * Europe/Berlin, wordy, catches up one, on time within 300 s",
-        "minutely: * * * * * UTC, example, catches up the newest 100, on time within 60 s",
+        f"berlin: 30 2 25 10 * Europe/Berlin, wordy, catches up one, on time within 300 s. {ONE}",
+        f"minutely: * * * * * UTC, example, catches up the newest 100, on time within 60 s. {TWO}",
     ]
 
 

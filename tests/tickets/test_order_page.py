@@ -631,5 +631,5 @@ def test_the_box_office_replays_dead_jobs_and_neither_discards_them_nor_pauses_k
 ) -> None:
     held = Group.objects.get(name="box office").permissions.filter(content_type__app_label="jobs")
     assert set(held.values_list("codename", flat=True)) == {
-        "view_deadjob", "replay", "view_kindhold", "view_sample",
+        "view_deadjob", "replay", "view_kindhold", "view_sample", "view_scheduledrun",
     }  # fmt: skip

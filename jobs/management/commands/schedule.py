@@ -60,7 +60,7 @@ class Command(BaseCommand):
         for schedule in schedules:
             self.stdout.write(
                 f"{schedule.name}: {schedule.cron} {schedule.tz}, {schedule.kind}, catches up "
-                f"{schedule.catch_up}, on time within {schedule.grace:g} s"
+                f"{schedule.catch_up}, on time within {schedule.grace:g} s. {schedule.words}"
             )
 
     def _check(self, schedules: Sequence[Schedule], number: int) -> None:

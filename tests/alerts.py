@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,13 @@ from tests.processes import ROOT
 RULES = ROOT / "deploy" / "prometheus" / "stagedoor.rules.yml"
 MINUTES = 5
 """For which it is seen: longer than any alert waits."""
+
+
+def page(port: int) -> str:
+    """What the process that serves this port tells."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text: str = answer.read().decode()
+    return text
 
 
 def samples(page: str) -> dict[tuple[str, ...], float]:

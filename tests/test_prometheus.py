@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from jobs.gauges import QueueCollector
 from tests.processes import ROOT
+from tickets.capacity_plan import ALERTS
 
 RULES = ROOT / "deploy" / "prometheus" / "stagedoor.rules.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "stagedoor.json"
@@ -116,6 +117,11 @@ def test_every_alert_is_tested_firing_and_silent() -> None:
         fires = rf"alertname: {alert}\n +exp_alerts:"
         assert re.search(fires, tests), f"{alert} is never seen to fire"
         assert re.search(rf"alertname: {alert}, exp_alerts: \[\]", tests), alert
+
+
+def test_the_alerts_that_capacity_foresees_are_those_of_the_rules() -> None:
+    late = re.findall(r'oldest_job_age_seconds\{lane="tickets"\} > (\d+)', RULES.read_text())
+    assert [float(age) for age in late] == list(ALERTS.values())
 
 
 @promtool

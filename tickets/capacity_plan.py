@@ -4,13 +4,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jobs.capacity import Chain, Fleet, Load, Need, Point, forecast, need
+from jobs.capacity import Chain, Fleet, Load, Need, Point, forecast, need, passes
 
 BYTES_PER_ENTRY = 150
 """Of Redis, each entry: 128 on Valkey 9.1, 139 on Redis 7.0 (MEMORY USAGE of a stream of 100,000
 renders with their ids), rounded up."""
 ROWS = 16
 """Of the table minute by minute: what fits a screen beside the rest."""
+ALERTS = {"warning": 60.0, "page": 240.0}
+"""Seconds of age at which they go off (deploy/prometheus)."""
 AHEAD = 6 * 3600.0
 """Seconds that are looked ahead: a night that is not over by then needs no finer figure."""
 
@@ -82,6 +84,12 @@ class Outcome:
     def oldest(self) -> float:
         """The highest age, in seconds."""
         return max(point.age for point in self.points)
+
+    @property
+    def alerts(self) -> dict[str, float]:
+        """Which go off, and after how many seconds."""
+        found = {word: passes(self.points, age) for word, age in ALERTS.items()}
+        return {word: at for word, at in found.items() if at is not None}
 
     def minute(self, minute: int) -> Point | None:
         """The queue after so many minutes; None: nothing is left."""

@@ -9,8 +9,6 @@ from jobs.status import span, table
 from .capacity_plan import BYTES_PER_ENTRY, Outcome, Plan, minutes_shown
 from .yardstick import EMAIL, FIRST
 
-WARN, PAGE = 60.0, 240.0
-"""Seconds of age at which the alerts go off (deploy/prometheus)."""
 NIGHTS = 5
 
 
@@ -101,12 +99,7 @@ def _state(outcome: Outcome, minute: int) -> str:
 
 
 def _alert(outcome: Outcome) -> str:
-    said = (("warning", WARN), ("page", PAGE))
-    times = [
-        f"{word} at {span(at)}" for word, age in said
-        if (at := next((one.at for one in outcome.points if one.age >= age), None)) is not None
-    ]  # fmt: skip
-    return ", ".join(times) or "none"
+    return ", ".join(f"{word} at {span(at)}" for word, at in outcome.alerts.items()) or "none"
 
 
 def _end(outcome: Outcome) -> str:

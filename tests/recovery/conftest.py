@@ -169,17 +169,22 @@ class Drill:
 
 
 @pytest.fixture
-def drill(
+def unwatched(
     stream_server: RedisServer, product: Product, redis: redis_client.Redis,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Drill]:  # fmt: skip
-    """Jobs of the drill kinds, on the server at hand, with a relay at work."""
+) -> Drill:  # fmt: skip
+    """Jobs of the drill kinds, on the server at hand, of which nobody may be in charge for long."""
     gate = tmp_path / "gate"
     monkeypatch.setenv("DRILL_GATE", str(gate))
-    product.relay()
-    made = Drill(product, redis, gate)
-    with watched(made):
-        yield made
+    return Drill(product, redis, gate)
+
+
+@pytest.fixture
+def drill(unwatched: Drill) -> Iterator[Drill]:
+    """The same with a relay at work, and no job left alone."""
+    unwatched.product.relay()
+    with watched(unwatched):
+        yield unwatched
 
 
 @contextlib.contextmanager

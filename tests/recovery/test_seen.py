@@ -9,27 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import redis as redis_client
 from django.db import connection
 
 from stagedoor.embedded import RedisServer, free_port
-from tests.alerts import age, check_alerts, samples
-from tests.processes import Product, wait_for
+from tests.alerts import age, check_alerts, page, samples
+from tests.processes import wait_for
 from tests.recovery.conftest import Drill
 
 LATE = {"StagedoorTicketsLate", "StagedoorTicketsVeryLate"}
 NOBODY = {"StagedoorNoWorker", "StagedoorNoRelay"}
 TURNS = {"JOBS_TURN_LIMIT": "1"}
-
-
-@pytest.fixture
-def unwatched(
-    stream_server: RedisServer, product: Product, redis: redis_client.Redis,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> Drill:  # fmt: skip
-    """Jobs of the drill kinds, of which nobody may be in charge for a while."""
-    monkeypatch.setenv("DRILL_GATE", str(tmp_path / "gate"))
-    return Drill(product, redis, tmp_path / "gate")
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -40,12 +29,6 @@ def get(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
     except OSError:
         return 0, ""
-
-
-def page(port: int) -> str:
-    status, text = get(port, "/metrics")
-    assert status == 200
-    return text
 
 
 def processes_up(port: int, role: str) -> float:

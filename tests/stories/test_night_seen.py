@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from jobs.models import ProcessedJob
 from orders.links import secret_of
 from orders.models import Order
 from stagedoor.embedded import free_port
-from tests.alerts import samples
+from tests.alerts import page, samples
 from tests.conftest import MailFolder
 from tests.people import new_event, new_type
 from tests.processes import Process, Product, wait_for
@@ -50,10 +49,7 @@ class Night:
 
     def page(self, part: str) -> str:
         """What that process serves."""
-        address = f"http://127.0.0.1:{self.ports[part]}/metrics"
-        with urllib.request.urlopen(address) as answer:
-            text: str = answer.read().decode()
-        return text
+        return page(self.ports[part])
 
     def total(self, *key: str) -> float:
         """The sum over relay and workers."""

@@ -49,6 +49,8 @@ def test_it_shows_the_night_with_fewer_as_many_and_more() -> None:
     assert list(by_workers) == [1, 2, 3, 4]
     assert by_workers[1]["oldest"] == pytest.approx(600 * (1 - 2 / 5) * 2.5, rel=0.05)
     assert by_workers[1]["all_done"] > by_workers[2]["all_done"] > 660
+    assert by_workers[1]["alerts"] == pytest.approx({"warning": 97, "page": 397}, rel=0.02)
+    assert by_workers[3]["alerts"] == {}
     assert by_workers[3]["oldest"] < 10
     assert by_workers[3]["all_done"] < 610
     text = screen(*BOOK, *FAST_EMAIL, *CORES, "--workers", "1")

@@ -121,6 +121,7 @@ def _json(plan: Plan, sources: dict[str, str], past: Sequence[Night]) -> str:
                     "cores": one.cores,
                     "oldest": one.oldest,
                     "peak": one.peak.depth,
+                    "alerts": one.alerts,
                     "all_done": one.ends,
                 }
                 for one in plan.outcomes()

@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import socket
-import threading
 import time
 
 import psycopg
@@ -17,6 +16,7 @@ from .errors import error_line
 from .notify import Notifier
 from .publishing import reconcile, step
 from .pulse import Pulse
+from .stopping import Stop
 from .stream import Letters, RelayStream, StreamRefused
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Relay:
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._notifier = notifier or Notifier()
         self._status = "starting"
-        self._stopping = threading.Event()
+        self._stop = Stop()
         self._listener: psycopg.Connection | None = None
         self._batch = settings.JOBS["RELAY_BATCH"]
         self._backoff = Backoff(settings.JOBS["BACKOFF_MIN"], settings.JOBS["BACKOFF_MAX"])
@@ -89,14 +89,14 @@ class Relay:
 
     def stop(self) -> None:
         """Make `run()` return after its present step; may be called from a signal handler."""
-        self._stopping.set()
+        self._stop.ask()
 
     def run(self) -> None:
         """Relay until `stop()`. Outages are waited out; a refusal is raised."""
         logger.info("relay %s starts", self._name, extra={"action": "start"})
         with contextlib.suppress(Exception):
             processes.forget_lost()
-        while not self._stopping.is_set():
+        while not self._stop.asked:
             # By the loop itself, also while it backs off: not by a timer.
             self.pulse.beat()
             if self._notifier.due:
@@ -164,7 +164,7 @@ class Relay:
         # A due row that did not move is locked by somebody: asking at once again would spin.
         least = 0.0 if moved else settings.JOBS["BACKOFF_MIN"]
         seconds = poll if due is None else min(max(due, least), poll)
-        if self._listener is None or self._stopping.is_set():
+        if self._listener is None or self._stop.asked:
             return
         for _ in self._listener.notifies(timeout=seconds, stop_after=1):
             pass
@@ -178,7 +178,7 @@ class Relay:
         self._close_listener()
         self._group_sure = False
         self._batch = max(1, self._batch // 2)
-        self._stopping.wait(self._backoff.pause())
+        self._stop.wait(self._backoff.pause())
 
     def _close_listener(self) -> None:
         if self._listener is not None:

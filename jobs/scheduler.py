@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from .filling import Cursor
 from .notify import Notifier
 from .pulse import Pulse
 from .schedule import Schedule
+from .stopping import Stop
 
 logger = logging.getLogger(__name__)
 LOOK_AGAIN = 0.5
@@ -116,19 +116,19 @@ class Scheduler:
         self._every: float = min(settings.JOBS["SCHEDULE_POLL"], settings.JOBS["HEARTBEAT"])
         self.pulse = Pulse(max(self._every, settings.JOBS["BACKOFF_MAX"]))
         """Of its loop, which waits for so long at most where all is well."""
-        self._stopping = threading.Event()
+        self._stop = Stop()
         self._backoff = Backoff(settings.JOBS["BACKOFF_MIN"], settings.JOBS["BACKOFF_MAX"])
 
     def stop(self) -> None:
         """Make `run()` return after its present step; may be called from a signal handler."""
-        self._stopping.set()
+        self._stop.ask()
 
     def run(self) -> None:
         """Schedule until `stop()`. Outages are waited out; a refusal is raised."""
         logger.info("scheduler %s starts", self._name, extra={"action": "start"})
         with contextlib.suppress(Exception):
             processes.forget_lost()
-        while not self._stopping.is_set():
+        while not self._stop.asked:
             # By the loop itself, also while it backs off: not by a timer.
             self.pulse.beat()
             if self._notifier.due:
@@ -153,7 +153,7 @@ class Scheduler:
         self._notifier.ready(self._status)
         # After the slots: it may wait for a server.
         samples.take(done.now)
-        self._stopping.wait(self._seconds_after(done))
+        self._stop.wait(self._seconds_after(done))
 
     def _seconds_after(self, done: Step) -> float:
         dues = [next_due(schedule, done.now) for schedule in self._schedules]
@@ -165,4 +165,4 @@ class Scheduler:
         self._status = f"backs off: {error_line(error)}"
         logger.warning("scheduler %s", self._status, extra={"action": "back off"})
         connection.close()
-        self._stopping.wait(self._backoff.pause())
+        self._stop.wait(self._backoff.pause())

@@ -130,5 +130,8 @@ async def _work(
 
 
 def _leave_now(code: Exit) -> None:
-    logging.shutdown()
-    os._exit(code)
+    try:
+        # Raises in a signal handler that cut into the writing of a line.
+        logging.shutdown()
+    finally:
+        os._exit(code)

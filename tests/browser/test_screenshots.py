@@ -10,12 +10,15 @@ from typing import NamedTuple
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from jobs import holds, processes, replay
+from jobs import holds, processes, replay, schedule_deeds
 from jobs.models import Process, ProcessedJob, Sample
 from jobs.replay import Deed
+from jobs.schedule import declared
+from jobs.scheduler import step
 from jobs.testing import drain
 from orders import announcements
 from orders.announcements import When
@@ -188,6 +191,11 @@ PAGES = (
     Shot("jobs-batch", "/admin/jobs/deadjob/batch/{batch_id}/", "chief"),
     Shot("jobs-batch-over", "/admin/jobs/deadjob/batch/{over_id}/", "chief"),
     Shot("jobs-kinds", "/admin/jobs/kindhold/", "chief"),
+    Shot("schedules", "/admin/jobs/scheduledrun/", "chief"),
+    Shot("schedule", "/admin/jobs/scheduledrun/one/?name=reminders", "chief"),
+    Shot("schedule-paused", "/admin/jobs/scheduledrun/one/?name=sales_summary", "chief"),
+    Shot("schedule-run", "/admin/jobs/scheduledrun/run/?name=sales_summary", "chief"),
+    Shot("schedule-onlooker", "/admin/jobs/scheduledrun/one/?name=sales_summary", "office"),
     Shot("queue", "/admin/jobs/sample/", "chief"),
     Shot("queue-dark", "/admin/jobs/sample/?hours=1", "chief", in_the_dark),
 )
@@ -217,6 +225,7 @@ def world(site: Site, transactional_db: None) -> Iterator[World]:
         "looker": employee("orders.view_event", "orders.view_tickettype", name="looker"),
     }
     _night()
+    _by_the_clock()
     # What is still on its way comes last: the others run every job there is.
     names = _sale() | _at_the_door() | _came_back() | _cancelled()
     names |= _dead_jobs() | _moved() | _waiting()
@@ -239,8 +248,21 @@ def _night() -> None:
         )  # fmt: skip
     processes.say_alive("worker", "box-office-1", "8 of 8 slots busy", 8, 8)
     processes.say_alive("relay", "box-office", "relaying")
+    processes.say_alive("scheduler", "box-office", "5 schedules")
     # All pictures take longer than a process may be silent.
     Process.objects.update(seen_at=timezone.now() + timedelta(hours=1))
+
+
+def _by_the_clock() -> None:
+    """Schedules that fired, missed due times, were run by hand; one is paused."""
+    now, schedules = timezone.now(), declared()
+    for minutes in (100, 95, 90, 50, 45, 0):
+        step(schedules, "box-office", now - timedelta(minutes=minutes))
+    [summary] = [one for one in schedules if one.name == "sales_summary"]
+    with transaction.atomic(durable=True):
+        schedule_deeds.run_now(summary, now - timedelta(minutes=3), "carla")
+        schedule_deeds.pause("sales_summary", "nobody reads it while the house is closed", "carla")
+    drain()
 
 
 def _sale() -> dict[str, object]:

@@ -13,7 +13,8 @@ from typing import Any
 import redis
 from django.conf import settings
 
-from jobs import outbox, processes
+from jobs import processes, tally
+from jobs.tally import State
 
 from .abba import alternate
 from .backlog import fill, start_over
@@ -126,7 +127,7 @@ def _recovered(place: Place, at: Servers, number: int) -> float:
         at.redis.flushall()
         _wait_published(at, number)
         seconds = time.monotonic() - started
-        wait_until(lambda: outbox.count_relayed() == number, "marks")
+        wait_until(lambda: tally.count().number(State.RELAYED) == number, "marks")
     _check(at, number)
     return seconds
 
@@ -164,7 +165,7 @@ def _length(client: redis.Redis) -> int:
 
 
 def _speed(at: Servers, number: int, started: str) -> float:
-    wait_until(lambda: outbox.count_relayed() == number, "marks")
+    wait_until(lambda: tally.count().number(State.RELAYED) == number, "marks")
     _check(at, number)
     speed = at.connection.execute(SPEED, [started]).fetchone()
     assert speed is not None
@@ -173,7 +174,7 @@ def _speed(at: Servers, number: int, started: str) -> float:
 
 def _check(at: Servers, number: int) -> None:
     # Every side leaves one entry for every row, and marks every row.
-    length, relayed = _length(at.redis), outbox.count_relayed()
+    length, relayed = _length(at.redis), tally.count().number(State.RELAYED)
     if (length, relayed) != (number, number):
         raise RuntimeError(f"{length} entries of {number} rows, {relayed} are marked")
 

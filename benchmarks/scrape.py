@@ -15,22 +15,28 @@ from .options import Options
 from .past import Past
 from .place import Place, wait_until
 from .report import Result, Series, quotients
-from .tables import NOTHING
 
 ENTRIES = 100_000
-WAITING = 3_000
-"""Jobs that are not done: the orders of ten minutes, none of them rendered."""
+WAITING = 80_000
+"""Jobs that are not done: more than relays let out."""
+KINDS = 20
 LOOKS = 21
 """Scrapes in each round, of which the median counts."""
 MOST_MS = 20.0
-ALONE, SEASON, NIGHT = "nothing else", "after a season", "a season and a night's jobs"
+ALONE, SEASON, NIGHT = "nothing else", "after a season", "a season and 80,000 jobs not done"
 JOBS = """
 INSERT INTO jobs_outbox (kind, args, subject, lane, request_id, trace, last_error, dead_reason,
-    traceback, dead_by, relayed_at, entry_id)
-SELECT %(kind)s, jsonb_build_object('order_id', number), 'order:' || number, 'tickets',
-    lpad(to_hex(number), 16, '0'), '', '', '', '', '', now(), '1-' || number
-FROM generate_series(1, %(number)s) AS number
+    traceback, dead_by, relayed_at, entry_id, available_at, due_at)
+SELECT 'kind_' || number %% %(kinds)s, jsonb_build_object('order_id', number), 'order:' || number,
+    CASE WHEN number %% 2 = 0 THEN 'tickets' ELSE 'bulk' END, lpad(to_hex(number), 16, '0'),
+    '', '', '', '', '', now(), '1-' || number, now(), now() - number * interval '1 ms'
+FROM generate_series(1, %(number)s) AS number;
+UPDATE jobs_outbox SET relayed_at = NULL, entry_id = NULL, available_at = now() + interval '1 hour'
+WHERE id %% 3 = 0;
+UPDATE jobs_outbox SET due_at = available_at WHERE id %% 30 = 0
 """
+"""Relayed, waiting for a retry, to come: what a relay leaves where it is."""
+COUNTED = "SELECT count(*) FROM jobs_tally WHERE at > now() - interval '1 s'"
 
 
 def measure(place: Place, options: Options) -> list[Result]:
@@ -61,8 +67,11 @@ def _median(bare: Servers, past: Past, wanted: tuple[int, int], jobs: int, port:
 
 
 def _put(connection: psycopg.Connection, number: int) -> None:
-    connection.execute(JOBS, {"kind": NOTHING, "number": number})
+    with psycopg.ClientCursor(connection) as cursor:
+        cursor.execute(JOBS, {"kinds": KINDS, "number": number})
     connection.execute("VACUUM (ANALYZE) jobs_outbox")
+    if number:
+        wait_until(lambda: connection.execute(COUNTED).fetchone() == (1,), "the relay's count")
 
 
 def _milliseconds(port: int) -> float:
@@ -79,8 +88,8 @@ def _result(found: dict[str, list[float]], options: Options) -> Result:
     return Result(
         name="scrape",
         how=f"a scrape of a relay; a season: {options.history_rows} processed rows and {ENTRIES} "
-        f"entries on the stream; a night: {WAITING} jobs besides that are not done; the median "
-        f"of {LOOKS}",
+        f"entries on the stream; besides, {WAITING} jobs of {KINDS} kinds that are relayed, parked "
+        f"or to come; the median of {LOOKS}",
         ratios=[
             Series(name=f"{name} / {ALONE}", rounds=quotients(found[name], found[ALONE]))
             for name in (SEASON, NIGHT)

@@ -298,15 +298,6 @@ def count_unpublished() -> int:
         return int(cursor.fetchone()[0])
 
 
-def count_relayed() -> int:
-    """Live rows that are relayed and not done: what may be on the stream (design §7)."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM jobs_outbox WHERE relayed_at IS NOT NULL AND dead_at IS NULL"
-        )
-        return int(cursor.fetchone()[0])
-
-
 def relayed_before(seconds: float) -> list[str]:
     """Entry ids of live rows that were relayed more than so many seconds ago."""
     with connection.cursor() as cursor:

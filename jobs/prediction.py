@@ -3,26 +3,24 @@
 import math
 import threading
 import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from django.conf import settings
 from django.db import connection
 
-from . import registry
+from . import holds, registry
 from .capacity import Cost, Fleet
-from .models import KindHold
+from .holds import Hold
 from .outlook import Outlook, Queued
 from .registry import Lane
+from .tally import State, Tally
 
 LINE = """
-SELECT kind, min(due_at), count(*), lane = %(bulk)s, max(held_until)
-FROM (
-    SELECT kind, due_at, lane, CASE
-        WHEN until > statement_timestamp() OR by = %(breaker)s THEN until END AS held_until
-    FROM jobs_outbox LEFT JOIN jobs_kind_hold USING (kind)
-    WHERE dead_at IS NULL AND due_at <= statement_timestamp()
-        AND available_at <= statement_timestamp()
-) AS due
-GROUP BY kind, lane, floor(extract(epoch FROM due_at) / 10), held_until IS NULL
+SELECT kind, lane, min(due_at), count(*) FROM jobs_outbox
+WHERE dead_at IS NULL AND due_at <= statement_timestamp()
+    AND available_at <= statement_timestamp()
+GROUP BY kind, lane, date_bin('10 s', due_at, 'epoch')
 """
 """Of jobs that came due within the same 10 s it is the same who comes first."""
 FLEET = """
@@ -52,23 +50,42 @@ def outlook() -> Outlook:
     Costs are as the newest jobs had them: a wait for a core is in them, and is so foreseen.
     """
     with connection.cursor() as cursor:
+        cursor.execute(LINE)
+        line = [Queued(due, kind, n, lane == Lane.BULK) for kind, lane, due, n in cursor.fetchall()]
+    return _outlook(line, holds.in_force())
+
+
+def drain(tally: Tally, held: Sequence[Hold]) -> Outlook:
+    """The same of a count: enough for when all is done, not for who comes before whom."""
+    due = tally.of(State.DUE, State.HELD, State.RELAYED)
+    line = [
+        Queued(datetime.fromtimestamp(one.due_at, UTC), one.kind, one.number, one.lane == Lane.BULK)
+        for one in due
+    ]
+    return _outlook(line, held)
+
+
+def drained_at(tally: Tally, held: Sequence[Hold]) -> float:
+    """When all that is due will be done, in seconds since 1970; infinite: never, as things are."""
+    at = drain(tally, held).drained_at()
+    return math.inf if at is None else at.timestamp()
+
+
+def _outlook(line: Sequence[Queued], held: Sequence[Hold]) -> Outlook:
+    until = {hold.kind: hold.until for hold in held}
+    with connection.cursor() as cursor:
         cursor.execute(FLEET, [3 * settings.JOBS["HEARTBEAT"]])
         now, slots = cursor.fetchone()
-        cursor.execute(LINE, {"bulk": Lane.BULK, "breaker": KindHold.BREAKER})
-        line = cursor.fetchall()
         cursor.execute(COSTS, [NEWEST])
         costs = {kind: Cost(seconds + OVERHEAD) for kind, seconds in cursor.fetchall()}
     return Outlook(
         at=now,
-        queued=[
-            Queued(due, kind, number, bulk) for kind, due, number, bulk, held in line
-            if held is None
-        ],
+        queued=[one for one in line if one.kind not in until],
         costs=costs,
         fleet=Fleet(int(slots)),
         then={kind.name: kind.then for kind in registry.all_kinds() if kind.then},
-        held={kind: held for kind, *_, held in line if held is not None},
-    )  # fmt: skip
+        held={one.kind: until[one.kind] for one in line if one.kind in until},
+    )
 
 
 def seconds_left(subject: str, kind: str) -> float | None:

@@ -10,7 +10,7 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
-from . import dead_letters, holds, metrics, outage, outbox, processes
+from . import dead_letters, holds, metrics, outage, outbox, processes, tally
 from .backoff import Backoff
 from .errors import error_line
 from .notify import Notifier
@@ -18,6 +18,7 @@ from .publishing import reconcile, step
 from .pulse import Pulse
 from .stopping import Stop
 from .stream import Letters, RelayStream, StreamRefused
+from .tally import State
 
 logger = logging.getLogger(__name__)
 COUNT_AGAIN = 1.0
@@ -30,6 +31,7 @@ class Pressure:
     """How many rows may be published before workers have done others (design §7).
 
     Counted in the outbox, at most once a second: the group's own `lag` is wrong after any trim.
+    The count is kept for others (`tally`).
     """
 
     def __init__(self) -> None:
@@ -41,7 +43,8 @@ class Pressure:
         """Rows that may be published now; 0: hold."""
         now = time.monotonic()
         if now - self._counted_at >= COUNT_AGAIN:
-            self._count, self._counted_at = outbox.count_relayed(), now
+            self._count = tally.count_and_keep().number(State.RELAYED)
+            self._counted_at = now
         room = max(0, int(settings.JOBS["MARK"]) - self._count)
         metrics.RELAY_HOLDS.set(not room)
         if not room and now - self._said_at >= SAY_AGAIN:
@@ -116,6 +119,8 @@ class Relay:
     def _turn(self) -> None:
         self._listen()
         self._say_alive()
+        # First: scrapes go by the count, also while the stream's server is away.
+        self._pressure.room()
         if not self._group_sure:
             self._stream.ensure_group()
         known = self._stream.seen_epoch

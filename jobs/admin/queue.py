@@ -15,9 +15,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 
+from jobs import holds, tally
 from jobs.models import Sample
 from jobs.outlook import Outlook
-from jobs.prediction import outlook
+from jobs.prediction import drain
 from jobs.status import Status, clock, look
 from jobs.status.advice import DEAD, EARLY, KINDS, advice, coarse
 from jobs.status.books import Books, KindRows
@@ -96,7 +97,7 @@ def _seen(user: Any, hours: int) -> dict[str, Any]:
 def _drain(status: Status) -> str:
     """When what is due is done, in a sentence; empty where the database does not say."""
     try:
-        seen = outlook() if status.books else None
+        seen = drain(tally.lately(), holds.in_force()) if status.books else None
     except Error:
         seen = None
     return _sentence(seen) if seen else ""

@@ -3,13 +3,13 @@
 ages.py      since when the oldest job of each reason waits, by PostgreSQL's clock
 counts.py    outbox rows by kind and state, processes, entries that nobody has settled
 lost.py      rows whose entry is nowhere
-declared.py  what apps add; outlook.py: when all that is due will be done; schedules.py: who fires
+declared.py  what apps add; schedules.py: who fires
 look.py      one look at both servers: whatever did not answer is missing, never 0
 thread.py    the thread, and the connection to PostgreSQL, that all looks of a process share
 collector.py the same as series
 """
 
-from .ages import Ages, read_ages
+from .ages import Ages, ages
 from .collector import QueueCollector
 from .counts import Counts, read_counts
 from .declared import Reading, gauge
@@ -23,7 +23,7 @@ __all__ = [
     "Looker",
     "QueueCollector",
     "Reading",
+    "ages",
     "gauge",
-    "read_ages",
     "read_counts",
 ]

@@ -1,50 +1,12 @@
-"""Since when the oldest job of each reason waits, by PostgreSQL's clock: a few index look-ups."""
+"""Since when the oldest job of each reason waits, by PostgreSQL's clock."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from django.db import connection
 
 from jobs.holds import Hold
 from jobs.models import KindHold
 from jobs.registry import Lane
-
-OLDEST = """
-SELECT due_at FROM jobs_outbox
-WHERE dead_at IS NULL AND due_at <= statement_timestamp() AND lane = %s
-    AND available_at <= statement_timestamp() AND kind <> ALL(%s)
-ORDER BY due_at LIMIT 1
-"""
-"""Down the index of ages, over the rows that are parked."""
-# FILTER on purpose: a bare min() would be sought down the index of ages, which holds every live
-# row, where the index of what no relay has taken holds a few.
-BULK = """
-SELECT min(due_at) FILTER (WHERE kind <> ALL(%s)) FROM jobs_outbox
-WHERE relayed_at IS NULL AND dead_at IS NULL AND lane = %s
-    AND available_at <= statement_timestamp()
-"""
-NOT_RELAYED = """
-SELECT available_at FROM jobs_outbox
-WHERE relayed_at IS NULL AND dead_at IS NULL AND lane = %s
-    AND available_at <= statement_timestamp() AND kind <> ALL(%s)
-ORDER BY available_at, id LIMIT 1
-"""
-RETRY_WAIT = """
-SELECT min(due_at) FILTER (WHERE due_at <= statement_timestamp()) FROM jobs_outbox
-WHERE relayed_at IS NULL AND dead_at IS NULL AND lane = ANY(%s)
-    AND available_at > statement_timestamp()
-"""
-HELD = """
-SELECT min(due_at) FILTER (WHERE kind = ANY(%s)) FROM jobs_outbox
-WHERE relayed_at IS NULL AND dead_at IS NULL AND lane = ANY(%s)
-    AND available_at <= statement_timestamp()
-"""
-AGES = "SELECT extract(epoch FROM statement_timestamp())::float8" + "".join(  # noqa: S608
-    f", extract(epoch FROM ({one}))::float8"
-    for one in (OLDEST, BULK, NOT_RELAYED, RETRY_WAIT, HELD, HELD)
-)
-"""One statement, so that all are of one moment."""
+from jobs.tally import Rows, State, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +28,30 @@ class Ages:
     paused: float | None
 
 
-def read_ages(held: Sequence[Hold]) -> Ages:
-    """`held` is `holds.in_force()`. Raises a database error."""
-    by_breaker = [hold.kind for hold in held if hold.by == KindHold.BREAKER]
+def ages(tally: Tally, held: Sequence[Hold]) -> Ages:
+    """`tally` is with these holds."""
     # What a person holds is late on purpose; what the breaker holds is late.
-    by_person = [hold.kind for hold in held if hold.by != KindHold.BREAKER]
-    lanes = [str(lane) for lane in Lane]
-    values: list[Any] = [
-        Lane.TICKETS, by_person, by_person, Lane.BULK, Lane.TICKETS, by_breaker + by_person,
-        lanes, by_breaker, lanes, by_person, lanes,
-    ]  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(AGES, values)
-        return Ages(*cursor.fetchone())
+    by_person = {hold.kind for hold in held if hold.by != KindHold.BREAKER}
+    paused, late = _apart(tally.of(State.DUE, State.HELD, State.RELAYED), by_person)
+    waiting = [rows for rows in late if rows.state != State.RELAYED]
+    due = [rows for rows in late if rows.state == State.DUE]
+    return Ages(
+        now=tally.now,
+        tickets=_first(rows.due_at for rows in late if rows.lane == Lane.TICKETS),
+        bulk=_first(rows.due_at for rows in waiting if rows.lane == Lane.BULK),
+        not_relayed=_first(rows.available_at for rows in due if rows.lane == Lane.TICKETS),
+        retry_wait=_first(rows.due_at for rows in tally.of(State.RETRY_WAIT)),
+        held=_first(rows.due_at for rows in waiting if rows.state == State.HELD),
+        paused=_first(rows.due_at for rows in paused if rows.state == State.HELD),
+    )
+
+
+def _apart(found: Iterable[Rows], kinds: set[str]) -> tuple[list[Rows], list[Rows]]:
+    apart: tuple[list[Rows], list[Rows]] = ([], [])
+    for rows in found:
+        apart[rows.kind not in kinds].append(rows)
+    return apart
+
+
+def _first(times: Iterable[float]) -> float | None:
+    return min(times, default=None)

@@ -84,6 +84,7 @@ def _of_books(books: Books) -> Iterator[Metric]:
     yield _family(series.PROCESSES_UP, [((role,), up) for role, up in counts.processes.items()])
     yield _family(series.REFUSED_ENTRIES, [((), counts.refused)])
     yield _family(series.KIND_HELD, _held(books))
+    yield _family(series.DRAIN_PREDICTED, [((), books.drained_at)])
     if books.unaccounted is not None:
         yield _family(series.UNACCOUNTED_ROWS, [((), books.unaccounted)])
     yield from (_family(declared, readings) for declared, readings in books.more or ())

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import connection, transaction
 
-from jobs import holds
+from jobs import holds, tally
 from jobs.errors import error_line
 from jobs.holds import Hold
+from jobs.prediction import drained_at
 from jobs.stream import RelayStream, StreamAges, StreamAway, StreamMeter, StreamRefused
 
-from . import lost, outlook, schedules  # noqa: F401 (their gauges register themselves)
-from .ages import Ages, read_ages
+from . import lost, schedules  # noqa: F401 (its gauges register themselves)
+from .ages import Ages, ages
 from .counts import Counts, read_counts
 from .declared import Declared, Reading, all_declared
 from .lost import Publication
@@ -25,7 +26,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What PostgreSQL told. `more`: the gauges that apps declare, None where one of them failed.
+    """What PostgreSQL told. `drained_at`: when all that is due will be done, in seconds since 1970.
+    `more`: the gauges that apps declare, None where one of them failed.
 
     `unaccounted`: of the oldest `lost.LIMIT` relayed rows, those whose entry is nowhere; None where
     the stream's server did not tell.
@@ -34,6 +36,7 @@ class Books:
     ages: Ages
     counts: Counts
     holds: list[Hold]
+    drained_at: float
     more: list[tuple[Declared, list[Reading]]] | None
     unaccounted: int | None
 
@@ -68,12 +71,21 @@ class Looker:
         with transaction.atomic(durable=True):
             _bound_statements()
             held = holds.in_force()
-            ages, counts, doubtful = read_ages(held), read_counts(held), lost.doubtful()
+            counted = tally.lately().with_holds({hold.kind for hold in held})
+            counts, doubtful = read_counts(counted), lost.doubtful(counted)
+            drained = drained_at(counted, held)
         more = None
         # Apart from the ages: these must be told whatever an app's gauge does.
         with self._or_missing("what apps add"):
             more = _read_declared()
-        return Books(ages, counts, held, more, self._unaccounted(doubtful))
+        return Books(
+            ages=ages(counted, held),
+            counts=counts,
+            holds=held,
+            drained_at=drained,
+            more=more,
+            unaccounted=self._unaccounted(doubtful),
+        )
 
     def _unaccounted(self, doubtful: list[Publication]) -> int | None:
         # The stream before the rows once more: what is done meanwhile must not count as lost.

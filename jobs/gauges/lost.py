@@ -5,15 +5,18 @@ from collections.abc import Sequence
 from django.conf import settings
 from django.db import connection
 
+from jobs.tally import State, Tally
+
 DOUBTFUL = """
 SELECT id, entry_id FROM jobs_outbox
 WHERE dead_at IS NULL AND relayed_at < statement_timestamp() - make_interval(secs => %(after)s)
-    AND due_at < statement_timestamp() - make_interval(secs => %(after)s)
+    AND due_at BETWEEN to_timestamp(%(since)s)
+        AND statement_timestamp() - make_interval(secs => %(after)s)
     AND entry_id ~ '^[0-9]{1,20}-[0-9]{1,20}$'
 ORDER BY due_at LIMIT %(limit)s
 """
-"""A row is due before it is relayed: the second condition only spares the young ones of a backlog,
-down the index of ages."""
+"""A row is due before it is relayed: the second condition only spares rows of a backlog, down the
+index of ages: the young ones, and those that wait in front of the first that is relayed."""
 STILL = """
 SELECT count(*) FROM unnest(%s::bigint[], %s::text[]) AS seen (id, entry)
 JOIN jobs_outbox AS job USING (id)
@@ -25,10 +28,14 @@ LIMIT = 200
 type Publication = tuple[int, str]
 
 
-def doubtful() -> list[Publication]:
+def doubtful(tally: Tally) -> list[Publication]:
     """Outbox id and entry id of the oldest rows that were relayed more than AUDIT_AFTER ago."""
+    since = min((rows.due_at for rows in tally.of(State.RELAYED)), default=None)
+    if since is None:
+        return []
+    after = settings.JOBS["AUDIT_AFTER"]
     with connection.cursor() as cursor:
-        cursor.execute(DOUBTFUL, {"after": settings.JOBS["AUDIT_AFTER"], "limit": LIMIT})
+        cursor.execute(DOUBTFUL, {"since": since, "after": after, "limit": LIMIT})
         return list(cursor.fetchall())
 
 

@@ -52,6 +52,10 @@ KIND_HELD = Series(
     "Kinds that are kept back (1), or of which one job at a time is tried (0.5).",
     ("kind", "by"),
 )
+DRAIN_PREDICTED = Series(
+    "stagedoor_drain_predicted_timestamp_seconds",
+    "When all that is due now will be done, with the workers that there are; +Inf: never.",
+)
 PROCESSES_UP = Series(
     "stagedoor_processes_up", "Processes seen within three heartbeats.", ("role",)
 )
@@ -62,5 +66,5 @@ PENDING_ENTRIES = Series(
 DEAD_LETTERS = Series("stagedoor_dead_letters", "Letters on jobs:dead.")
 QUEUE_SERIES = (
     PROBE_SUCCESS, CLOCK, OLDEST_JOB, OLDEST_OF, OUTBOX_ROWS, UNACCOUNTED_ROWS, REFUSED_ENTRIES,
-    KIND_HELD, PROCESSES_UP, STREAM_ENTRIES, PENDING_ENTRIES, DEAD_LETTERS,
+    KIND_HELD, DRAIN_PREDICTED, PROCESSES_UP, STREAM_ENTRIES, PENDING_ENTRIES, DEAD_LETTERS,
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from .dead import DeadJob, RefusedEntry, ReplayBatch
 from .processes import Process
 from .purges import Purge
-from .queue import OutboxRow, ProcessedJob, QueueEpoch
+from .queue import KeptTally, OutboxRow, ProcessedJob, QueueEpoch
 from .samples import Sample
 from .schedules import ScheduleCursor, ScheduledRun, SchedulePause, ScheduleTotal
 from .story import JobEvent, KindHold, What
@@ -11,6 +11,7 @@ from .story import JobEvent, KindHold, What
 __all__ = [
     "DeadJob",
     "JobEvent",
+    "KeptTally",
     "KindHold",
     "OutboxRow",
     "Process",

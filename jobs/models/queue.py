@@ -128,3 +128,17 @@ class QueueEpoch(models.Model):
 
     def __str__(self) -> str:
         return f"epoch {self.value}"
+
+
+class KeptTally(models.Model):
+    """One row: the newest count of many outbox rows, which a relay made `at` (`tally`)."""
+
+    at = models.DateTimeField()
+    rows = models.JSONField()
+
+    class Meta:
+        db_table = "jobs_tally"
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"count of {self.at:%Y-%m-%d %H:%M:%S}"

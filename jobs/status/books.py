@@ -1,39 +1,17 @@
 """What PostgreSQL knows of the queue: rows by kind and state, ages by its clock, who is alive."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.conf import settings
 from django.db import connection
 
+from jobs import tally
 from jobs.models import KindHold
+from jobs.tally import State, Tally
 
-ROWS = """
-SELECT kind,
-    count(*) FILTER (WHERE state = 'due'),
-    count(*) FILTER (WHERE state = 'held'),
-    count(*) FILTER (WHERE state = 'waiting'),
-    count(*) FILTER (WHERE state = 'relayed'),
-    count(*) FILTER (WHERE state = 'dead'),
-    count(*) FILTER (WHERE state = 'discarded'),
-    extract(epoch FROM now - min(due_at) FILTER (WHERE dead_at IS NULL AND due_at <= now))::float8,
-    extract(epoch FROM now - min(available_at) FILTER (WHERE state = 'due'))::float8,
-    min(available_at) FILTER (WHERE state = 'waiting'),
-    coalesce(bool_or(until > now AND by <> %(breaker)s), false)
-FROM (
-    SELECT kind, due_at, available_at, dead_at, until, by, now, CASE
-        WHEN discarded_at IS NOT NULL THEN 'discarded'
-        WHEN dead_at IS NOT NULL THEN 'dead'
-        WHEN relayed_at IS NOT NULL THEN 'relayed'
-        WHEN available_at > now THEN 'waiting'
-        WHEN until > now OR by = %(breaker)s THEN 'held'
-        ELSE 'due' END AS state
-    FROM jobs_outbox LEFT JOIN jobs_kind_hold USING (kind), statement_timestamp() AS now
-) AS seen
-GROUP BY kind, now ORDER BY kind
-"""
-"""One statement: a row that moves on in between would be counted twice, or not at all."""
 HOLDS = """
 SELECT kind, until, reason, by, until <= statement_timestamp(), level + 1 FROM jobs_kind_hold
 WHERE until > statement_timestamp() OR by = %s ORDER BY kind
@@ -125,25 +103,56 @@ class Books:
 
 def read_books() -> Books:
     """Raises a database error where PostgreSQL does not answer."""
+    held = holds_seen()
+    counted = tally.count().with_holds({hold.kind for hold in held})
     with connection.cursor() as cursor:
-        cursor.execute(ROWS, {"breaker": KindHold.BREAKER})
-        rows = cursor.fetchall()
         cursor.execute(PROCESSES, [alive_within()])
         processes = [ProcessSeen(*row) for row in cursor.fetchall()]
         cursor.execute("SELECT count(*) FROM jobs_refused_entry WHERE settled_at IS NULL")
         [refused] = cursor.fetchone()
-    kinds = [KindRows(*row[:7]) for row in rows]
+    kinds = _by_kind(counted)
+    late = list(counted.of(State.DUE, State.HELD, State.RETRY_WAIT, State.RELAYED))
+    paused = {hold.kind for hold in held if not hold.by_breaker}
     return Books(
         kinds=kinds,
         total=_total(kinds),
-        age=_oldest(row[7] for row in rows),
-        age_not_paused=_oldest(row[7] for row in rows if not row[10]),
-        not_relayed=_oldest(row[8] for row in rows),
-        next_retry_at=min((row[9] for row in rows if row[9] is not None), default=None),
-        holds=holds_seen(),
+        age=_age(counted.now, (rows.due_at for rows in late)),
+        age_not_paused=_age(counted.now, (rows.due_at for rows in late if rows.kind not in paused)),
+        not_relayed=_age(counted.now, (rows.available_at for rows in counted.of(State.DUE))),
+        next_retry_at=_next_retry_at(counted),
+        holds=held,
         processes=processes,
         refused=refused,
     )
+
+
+def _by_kind(counted: Tally) -> list[KindRows]:
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for rows in counted.rows:
+        found[rows.kind][rows.state] += rows.number
+    return [_kind_rows(kind, found[kind]) for kind in sorted(found)]
+
+
+def _kind_rows(kind: str, number: Counter[str]) -> KindRows:
+    return KindRows(
+        kind,
+        due=number[State.DUE],
+        held=number[State.HELD],
+        waiting_for_retry=number[State.RETRY_WAIT] + number[State.SCHEDULED],
+        relayed=number[State.RELAYED],
+        dead=number[State.DEAD],
+        discarded=number[State.DISCARDED],
+    )
+
+
+def _next_retry_at(counted: Tally) -> datetime | None:
+    parked = [rows.available_at for rows in counted.of(State.RETRY_WAIT, State.SCHEDULED)]
+    return datetime.fromtimestamp(min(parked), UTC) if parked else None
+
+
+def _age(now: float, times: Iterable[float]) -> float | None:
+    oldest = min(times, default=None)
+    return None if oldest is None else now - oldest
 
 
 def holds_seen() -> list[HoldSeen]:
@@ -161,7 +170,3 @@ def alive_within() -> float:
 def _total(kinds: Sequence[KindRows]) -> KindRows:
     columns = ("due", "held", "waiting_for_retry", "relayed", "dead", "discarded")
     return KindRows("all", *(sum(getattr(kind, name) for kind in kinds) for name in columns))
-
-
-def _oldest(ages: Iterable[float | None]) -> float | None:
-    return max((age for age in ages if age is not None), default=None)

@@ -13,12 +13,13 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from jobs import holds, outbox, publishing, relay
+from jobs import holds, publishing, relay, tally
 from jobs.correlation import correlated
 from jobs.job import Job
 from jobs.models import OutboxRow, QueueEpoch
 from jobs.outbox import enqueue
 from jobs.stream import Letters, RelayStream, StreamAway, StreamRefused
+from jobs.tally import State
 from stagedoor.embedded.server import free_port
 from tests import servers
 from tests.conftest import Arm, Register
@@ -364,7 +365,7 @@ def test_above_the_mark_a_relay_holds_and_says_so(
     assert "holds: 5 rows are relayed and not done" in caplog.text
     OutboxRow.objects.filter(relayed_at__isnull=False).delete()
     assert relay.Pressure().room() == 5
-    assert outbox.count_relayed() == 0
+    assert tally.count().number(State.RELAYED) == 0
 
 
 def test_a_memory_lost_while_the_relay_holds_is_noticed(

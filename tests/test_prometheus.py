@@ -32,6 +32,8 @@ NO_NAME = re.compile(
 )
 """What beside numbers and functions is not the name of a series: texts, labels, times, words."""
 NAME = re.compile(r"\b[a-z_][\w:]*\b(?! *\()")
+SELECTOR = re.compile(r"\b([a-z_][\w:]*)\{(.*?)\}")
+LABELS = re.compile(r"\b(?:by|without|on|ignoring) *\((.*?)\)")
 SCRAPED = {"up"}
 """What Prometheus itself makes of a scrape."""
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
@@ -62,8 +64,23 @@ def panels() -> list[Any]:
     return [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if "targets" in panel]
 
 
-def recorded() -> set[str]:
-    return set(re.findall(r"- record: (\S+)", RULES.read_text()))
+def recorded() -> dict[str, set[str]]:
+    """What the rules record, with its labels."""
+    found = re.findall(r"- record: (\S+)\n +expr: >-\n +max by \((\w+)\)", RULES.read_text())
+    return {name: {label} for name, label in found}
+
+
+def labels(name: str) -> set[str]:
+    """Those that a series of this name has."""
+    queue = {one.name + SUFFIXES[one.type][0]: one for one in QueueCollector().describe()}
+    family = queue.get(name) or REGISTRY._names_to_collectors.get(name)
+    own = set(getattr(family, "_labelnames", ())) | recorded().get(name, set())
+    return own | {"job", "instance"} | ({"le"} if name.endswith("_bucket") else set())
+
+
+def named(expression: str) -> set[str]:
+    """The series in it."""
+    return set(NAME.findall(NO_NAME.sub(" ", expression)))
 
 
 def alerts() -> list[str]:
@@ -90,9 +107,20 @@ def run(*words: str | Path, page: str = "") -> str:
 
 
 def test_rules_and_dashboard_name_only_series_that_are_exported() -> None:
-    named = {name for one in expressions() for name in NAME.findall(NO_NAME.sub(" ", one))}
-    assert len(named) > 30
-    assert named - exported() - recorded() - SCRAPED == set()
+    names = {name for one in expressions() for name in named(one)}
+    assert len(names) > 30
+    assert names - exported() - recorded().keys() - SCRAPED == set()
+
+
+def test_rules_and_dashboard_ask_for_labels_that_there_are() -> None:
+    for one in expressions():
+        for name, matchers in SELECTOR.findall(one):
+            asked = set(re.findall(r"(\w+) *(?:=|!)", re.sub(r'".*?"', "", matchers)))
+            assert asked
+            assert asked - labels(name) == set(), one
+        there = {label for name in named(one) for label in labels(name)}
+        for told in LABELS.findall(one):
+            assert set(re.findall(r"\w+", told)) - there == set(), one
 
 
 def test_every_series_of_the_queue_is_told_in_the_table() -> None:

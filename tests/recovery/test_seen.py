@@ -63,10 +63,8 @@ def test_with_every_worker_and_relay_killed_the_age_rises_and_alerts(
     asked = time.monotonic()
     before = age(page(port))
     wait_for(lambda: processes_up(port, "worker") == processes_up(port, "relay") == 0, "nobody")
+    wait_for(lambda: time.monotonic() - asked > 10, "ten seconds")
     assert age(page(port)) - before == pytest.approx(time.monotonic() - asked, abs=1)
-    asked, before = time.monotonic(), age(page(port))
-    make_older(10)
-    assert age(page(port)) - before == pytest.approx(10 + time.monotonic() - asked, abs=1)
     make_older(300)
     told = page(port)
     assert samples(told)["stagedoor_outbox_rows", "drill_row", "relayed"] == 5

@@ -63,7 +63,7 @@ def browser() -> Client:
 def shown(answer: Answer) -> str:
     """What can be read on a page, without its markup, in one line."""
     main = text(answer).partition('id="content-main"')[2] or text(answer)
-    return " ".join(re.sub(r"<[^>]+>", " ", main).split())
+    return " ".join(re.sub(r"<[^>]+>", " ", re.sub(r"</?span[^>]*>", "", main)).split())
 
 
 def one(browser: Client, name: str = "minutely", **query: str) -> Answer:

@@ -4,13 +4,14 @@ import enum
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from .due_times import DueTime, due_times
+from .due_times import DueTime, due_times, leave_out_old
 from .schedule import Schedule
 
-LOOK_BACK = timedelta(days=366)
-"""Due times that are longer past are not even counted: a minute's are half a million in a year."""
+LOOK_BACK = 20_000
+"""Due times that are looked at, two weeks of minutes: older ones are neither made up for, which
+CATCH_UP_LIMIT would not allow either, nor counted. It takes 0.2 s, a year of minutes 5 s."""
 
 
 class Result(enum.StrEnum):
@@ -58,11 +59,12 @@ class Pause:
 def decide(
     schedule: Schedule, after: datetime, now: datetime, pauses: Sequence[Pause] = ()
 ) -> list[DueSlot]:
-    """What becomes of the due times after `after`, up to `now`; in order.
+    """What becomes of the due times after `after`, up to `now`; in order. The newest LOOK_BACK.
 
     `after` may lie ahead of `now`, where a clock was set back: then there are none.
     """
-    dues = list(_between(schedule, max(after, now - LOOK_BACK), now))
+    start = leave_out_old(schedule.cron, schedule.tz, after, now, LOOK_BACK)
+    dues = list(_between(schedule, start, now))
     results = _results(schedule, dues, now, pauses)
     found = itertools.groupby(
         zip(results, dues, strict=True),
@@ -73,7 +75,7 @@ def decide(
 
 def is_due(schedule: Schedule, after: datetime, now: datetime) -> bool:
     """Whether there is anything to decide."""
-    return any(_between(schedule, max(after, now - LOOK_BACK), now))
+    return any(_between(schedule, after, now))
 
 
 def next_due(schedule: Schedule, after: datetime) -> datetime | None:

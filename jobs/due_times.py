@@ -11,6 +11,7 @@ those that the zone's clock shows twice or never is decided here:
 """
 
 import heapq
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -79,6 +80,19 @@ def due_times(cron: str, tz: str, after: datetime) -> Iterator[DueTime]:
         if due.at > last:
             last = due.at
             yield due
+
+
+def leave_out_old(cron: str, tz: str, after: datetime, until: datetime, number: int) -> datetime:
+    """`after`, or a later moment where more than `number` due times lie between it and `until`: so
+    many are left from there on, give or take those of a day on which the clock is changed."""
+    zone = zone_of(tz)
+    begin, end = (moment.astimezone(zone).replace(tzinfo=None) for moment in (after, until))
+    # Backwards the library begins with what is before the moment that it is given.
+    walls = CronSim(cron, end + timedelta.resolution, reverse=True)
+    last = next(
+        itertools.islice(itertools.takewhile(lambda wall: wall > begin, walls), number, None), None
+    )
+    return after if last is None else max(after, last.replace(tzinfo=zone).astimezone(UTC))
 
 
 def _names_any_hour(clock: CronSim) -> bool:

@@ -94,7 +94,7 @@ def fill_slots(schedule: Schedule, known: Cursor, now: datetime, by: str) -> lis
     Returns what this call wrote; None where another is at it, or was since `known` was read.
     Raises what `put` raises, or a database error: then nothing is written.
     """
-    # Outside of the transaction: after a year without a scheduler it takes seconds.
+    # Outside of the transaction: after weeks without a scheduler it takes a while.
     slots = decide(schedule, known.decided_until, now, known.pauses)
     with transaction.atomic(durable=True):
         # Read after the lock: what another committed meanwhile must be seen.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.due_slots import Pause, decide, next_due
+from jobs.due_slots import LOOK_BACK, Pause, decide, next_due
 from jobs.schedule import ONCE, SKIP, Schedule, all_
 
 HOURLY = Schedule(name="hourly", cron="0 * * * *", kind="example")
@@ -114,7 +114,13 @@ def test_the_second_showing_of_a_time_of_day_is_suppressed_and_neither_missed_no
     )
 
 
-def test_beyond_a_year_due_times_are_not_counted() -> None:
-    schedule = dataclasses.replace(HOURLY, cron="0 0 1 * *")
-    [slot] = decide(schedule, NOON - timedelta(days=3650), NOON)
-    assert slot.count == 12
+def test_of_many_due_times_the_newest_are_looked_at_however_long_that_is() -> None:
+    for cron, days, number in [
+        ("* * * * *", 366, LOOK_BACK), ("* 0-22 * * *", 60, LOOK_BACK), ("* * * * *", 13, 18720),
+        ("0 0 * * *", 3650, 3650), ("* * 1 1 *", 400, 1440),
+    ]:  # fmt: skip
+        schedule = dataclasses.replace(HOURLY, cron=cron, tz="Europe/Berlin", catch_up=ONCE)
+        slots = decide(schedule, NOON - timedelta(days=days), NOON)
+        assert sum(slot.count for slot in slots if slot.result != "suppressed") == number, cron
+        caught_up = [slot for slot in slots if slot.result == "caught up"]
+        assert [slot.count for slot in caught_up] == [1]

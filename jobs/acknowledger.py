@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable
 
 from .backoff import Backoff
-from .errors import error_line
 from .failpoint import failpoint
+from .outage import told
 from .stream import StreamRefused, WorkerStream
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Acknowledger:
         except Exception as error:
             # An XACK that timed out may or may not have happened; a second one changes nothing.
             if self._answered:
-                logger.warning("not acknowledged yet: %s", error_line(error))
+                logger.warning("not acknowledged yet: %s", told(error))
             self._answered = False
             await asyncio.sleep(self._backoff.pause())
         else:

@@ -8,8 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 
-from . import holds, metrics
-from .errors import error_line
+from . import holds, metrics, outage
 from .slot import Slot
 
 logger = logging.getLogger(__name__)
@@ -41,14 +40,14 @@ class Breaker:
             if trips:
                 del self._in_a_row[name]
         if trips:
-            self._try(lambda: self._trip(name, slot.error))
+            self._try(lambda: self._trip(name, slot))
 
-    def _trip(self, kind: str, error: str) -> None:
-        if seconds := holds.trip(kind, error):
+    def _trip(self, kind: str, slot: Slot) -> None:
+        if seconds := holds.trip(kind, slot.error):
             metrics.BREAKER_TRIPS.labels(kind).inc()
             logger.error(
-                "holds %s for %.0f s: its jobs fail one after the other: %s", kind, seconds, error,
-                extra={"action": "hold kind", "kind": kind},
+                "holds %s for %.0f s: its jobs fail one after the other: %s",
+                kind, seconds, slot.told, extra={"action": "hold kind", "kind": kind},
             )  # fmt: skip
 
     def _release(self, kind: str) -> None:
@@ -63,4 +62,4 @@ class Breaker:
         try:
             change()
         except Exception as error:
-            logger.warning("the breaker could not change a hold: %s", error_line(error))
+            logger.warning("the breaker could not change a hold: %s", outage.told(error))

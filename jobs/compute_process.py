@@ -16,6 +16,8 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from .errors import Discreet
+
 KEPT_ENVIRONMENT = frozenset({"PATH", "LANG", "LC_ALL", "HOME", "TMPDIR", "TZ"})
 START_SECONDS = 60.0
 """How long a process may take to become ready; a warm-up takes about one."""
@@ -24,11 +26,11 @@ NICENESS = 19
 READY, BEGUN = "ready", "begun"
 
 
-class ComputeTimeout(Exception):
+class ComputeTimeout(Discreet):
     """The work overran its limit; its process was killed. Raised by `Pool.compute`."""
 
 
-class ProcessDied(Exception):
+class ProcessDied(Discreet):
     """The process ended in mid-work (signal, out of memory). Raised by `Pool.compute`."""
 
 

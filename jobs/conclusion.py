@@ -17,7 +17,7 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from . import events, rows
-from .errors import storable
+from .errors import Discreet, storable
 from .job import Fields, Job, MalformedJob, parse_kind
 from .models import What
 from .policy import Bury, Retry, Verdict, Wait
@@ -48,7 +48,7 @@ SELECT moved.*, clock_timestamp(), %s, %s, 'done' FROM moved
 """
 
 
-class UnknownJob(LookupError):
+class UnknownJob(Discreet):
     """No such job in the outbox or among the processed rows; raised by `move_to_processed`."""
 
 

@@ -16,6 +16,7 @@ from .conclusion import Dead, Failure
 from .errors import error_line, storable
 from .failpoint import failpoint
 from .job import MalformedJob, parse_outbox_id
+from .outage import told
 from .stream import Entry, Letters
 
 logger = logging.getLogger(__name__)
@@ -58,14 +59,14 @@ def post(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> None:
     """Add the letter of what was just marked dead. Raises nothing."""
     failpoint("dead_letters.marked")
     logger.error(
-        "buried: %s: %s", storable(dead.reason), failure.error,
+        "buried: %s: %s", storable(dead.reason), failure.error.partition(":")[0],
         extra={"action": "buried", "entry_id": entry.id, "attempts": dead.attempts},
     )  # fmt: skip
     metrics.JOBS_BURIED.inc()
     try:
         _add(letters, entry, dead, failure)
     except Exception as error:
-        logger.warning("no letter for entry %s yet: %s", entry.id, error_line(error))
+        logger.warning("no letter for entry %s yet: %s", entry.id, told(error))
     failpoint("dead_letters.posted")
 
 
@@ -77,7 +78,7 @@ def take_away(letters: Sequence[str]) -> None:
         with contextlib.closing(Letters(settings.REDIS_URL)) as stream:
             stream.remove(letters)
     except Exception as error:
-        logger.warning("%d letters stay for now: %s", len(letters), error_line(error))
+        logger.warning("%d letters stay for now: %s", len(letters), told(error))
 
 
 def _add(letters: Letters, entry: Entry, dead: Dead, failure: Failure) -> None:

@@ -1,7 +1,8 @@
-"""Any error as text that can be stored and shown."""
+"""Any error as text that can be stored and shown to staff, and as text for a log."""
 
 import re
 import traceback
+from collections.abc import Iterator
 
 ERROR_LIMIT = 2_048
 TRACEBACK_LIMIT = 16_384
@@ -24,6 +25,32 @@ def traceback_text(error: BaseException) -> str:
     text = "".join(traceback.format_exception(error, limit=-30))
     safe = _safe(text[-TRACEBACK_LIMIT - LONGEST_ADDRESS :]).encode()[-TRACEBACK_LIMIT:]
     return safe.decode(errors="ignore")
+
+
+class Discreet(Exception):
+    """Its words are ours and name nobody: they may stand in a log.
+
+    Those of any other error may quote what it was given, a buyer's name among it.
+    """
+
+
+def where(error: BaseException) -> str:
+    """Where an error, and what caused it, were raised, and of which classes: for a log."""
+    return "\nthen\n".join(_raised(one) for one in reversed(list(_chain(error))))
+
+
+def _raised(error: BaseException) -> str:
+    stack = "".join(traceback.format_tb(error.__traceback__, limit=-30))
+    return stack + (error_line(error) if isinstance(error, Discreet) else type(error).__name__)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
 
 
 def storable(text: str, limit: int = ERROR_LIMIT) -> str:

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import psycopg
+from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 
+from .errors import Discreet, error_line
 from .stream import StreamAway
 
 OUTAGE_CLASSES = ("08", "53", "57P")
@@ -25,6 +27,16 @@ def is_outage(error: BaseException) -> bool:
 def is_refusal(error: BaseException) -> bool:
     """Whether a server refuses this client: password, permission, no such database."""
     return any(_says_refusal(cause) for cause in _causes(error))
+
+
+def told(error: BaseException) -> str:
+    """One line for a log: the class of any error, and its words where they can name no buyer.
+
+    That is so where the error is ours, and where a server speaks of itself.
+    """
+    of_server = isinstance(error, DatabaseError | psycopg.Error)
+    discreet = of_server and (is_outage(error) or is_refusal(error))
+    return error_line(error) if discreet or isinstance(error, Discreet) else type(error).__name__
 
 
 def _says_refusal(error: BaseException) -> bool:

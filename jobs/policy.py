@@ -5,26 +5,30 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .errors import error_line
+from .errors import Discreet, error_line
 
 HOUR = 3600.0
 LEAST_WAIT = 1.0
 """Seconds: a wait that counts no attempt must not be a loop."""
 
 
-class GiveUp(Exception):
-    """Raised by a handler: no further try can succeed, the job is dead at once."""
+class GiveUp(Discreet):
+    """Raised by a handler: no further try can succeed, the job is dead at once.
+
+    `reason` is logged: it names no person and no address.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-class TryLater(Exception):
+class TryLater(Discreet):
     """Raised by a handler: not the job's fault, try again in `delay` seconds; no attempt counted.
 
-    Past the policy's deadline the job is dead all the same. `of_provider`: other jobs of the kind
-    would meet the same, so that it counts towards holding the kind.
+    `reason` is logged: it names no person and no address. Past the policy's deadline the job is
+    dead all the same. `of_provider`: other jobs of the kind would meet the same, so that it counts
+    towards holding the kind.
     """
 
     def __init__(self, delay: float, reason: str, *, of_provider: bool = True) -> None:

@@ -13,13 +13,14 @@ from typing import cast
 
 from . import metrics
 from .compute_process import STOP_SECONDS, ComputeProcess, NotBegun
+from .errors import Discreet
 
 logger = logging.getLogger(__name__)
 TRIES = 3
 """Processes that may be gone before they begin one piece of work."""
 
 
-class PoolBroken(Exception):
+class PoolBroken(Discreet):
     """No process of this host begins any work: nothing that waiting mends."""
 
 

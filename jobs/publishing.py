@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import transaction
 
 from . import epoch, holds, metrics, outbox, rows
+from .errors import Discreet
 from .failpoint import failpoint
 from .outbox import DueRow, NotEnqueuable
 from .registry import Lane
@@ -19,7 +20,7 @@ REBUILD_AGAIN = 1.0
 """Seconds between two rebuilds of one relay, at least."""
 
 
-class EpochLost(Exception):
+class EpochLost(Discreet):
     """The stream's server is not the one that was written to, or has lost its memory."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from . import metrics
 from .consumer_name import ConsumerName
+from .errors import Discreet
 from .failpoint import failpoint
 from .reclaim import Reclaim
 from .stream import Entry, StreamAway, StreamHung, StreamRefused, WorkerStream
@@ -19,7 +20,7 @@ WAKE_AGAIN = 0.1
 """Seconds between two tries to end a blocking read."""
 
 
-class ReadsHang(Exception):
+class ReadsHang(Discreet):
     """HUNG_LIMIT blocking reads hung on a server that answers: a new process may fare better."""
 
 

@@ -12,7 +12,6 @@ from django.db import connection
 
 from . import dead_letters, holds, metrics, outage, outbox, processes, tally
 from .backoff import Backoff
-from .errors import error_line
 from .notify import Notifier
 from .publishing import reconcile, step
 from .pulse import Pulse
@@ -177,7 +176,7 @@ class Relay:
             pass
 
     def _back_off(self, error: Exception) -> None:
-        self._status = f"backs off: {error_line(error)}"
+        self._status = f"backs off: {outage.told(error)}"
         logger.warning("relay %s", self._status, extra={"action": "back off"})
         connection.close()
         self._close_listener()

@@ -17,7 +17,7 @@ from .breaker import Breaker
 from .compute_process import ProcessDied
 from .conclusion import Dead, Failure
 from .correlation import correlated
-from .errors import error_line, traceback_text
+from .errors import Discreet, error_line, traceback_text
 from .failpoint import failpoint
 from .policy import Retry, Wait
 from .pool import Pool, PoolBroken
@@ -55,7 +55,7 @@ class Outcome(enum.Enum):
         return self not in (Outcome.CRASHED, Outcome.UNDECIDED)
 
 
-class EffectsMissing(RuntimeError):
+class EffectsMissing(Discreet):
     """The handler returned without a committed `effects()`: a programming error in it."""
 
 
@@ -89,7 +89,7 @@ class Runner:
             with _checked_connection():
                 return self._attempt(slot) if self._note_start(slot) else self._bury_killer(slot)
         except BaseException as error:
-            slot.error = error_line(error)
+            _remember(slot, error)
             slot.fatal = error if outage.is_refusal(error) else None
             if outage.is_outage(error) or slot.fatal:
                 return Outcome.UNDECIDED
@@ -134,7 +134,9 @@ class Runner:
             error = raised
         if run.committed:
             if error is not None:
-                logger.warning("raised after its commit: %s", error_line(error), extra=_about(slot))
+                logger.warning(
+                    "raised after its commit: %s", outage.told(error), extra=_about(slot)
+                )
             if not run.did_nothing:
                 self._breaker.succeeded(slot)
             return Outcome.PROCESSED
@@ -143,7 +145,7 @@ class Runner:
         return self._failed(run.lost or error or EffectsMissing(slot.kind.name), slot)
 
     def _failed(self, error: BaseException, slot: Slot) -> Outcome:
-        slot.error = error_line(error)
+        _remember(slot, error)
         if isinstance(error, PoolBroken) or outage.is_refusal(error):
             slot.fatal = error
             return Outcome.UNDECIDED
@@ -155,7 +157,7 @@ class Runner:
             return Outcome.UNDECIDED if slot.cuts < CUTS_LIMIT else self._count(error, slot)
         if isinstance(error, ProcessDied):
             # As a worker's death: no attempt, but a start from now on, alone among suspects.
-            logger.error("a process died under its job: %s", slot.error, extra=_about(slot))
+            logger.error("a process died under its job: %s", slot.told, extra=_about(slot))
             slot.suspect, slot.start_noted = True, False
             return Outcome.CRASHED
         if isinstance(error, conclusion.UnknownJob):
@@ -174,7 +176,7 @@ class Runner:
     def _count(self, error: BaseException, slot: Slot) -> Outcome:
         policy = slot.kind.policy
         failure = Failure(slot.error, traceback_text(error), self._worker)
-        _log_failure(policy.wait_of(error) is not None, failure, slot)
+        _log_failure(policy.wait_of(error) is not None, error, slot)
         decide = functools.partial(policy.after_failure, error, chance=random.random())  # noqa: S311
         verdict = conclusion.fail(slot.outbox_id, slot.entry.id, decide, failure)
         failpoint("runner.failure_counted", slot.job.kind)
@@ -192,11 +194,15 @@ class Runner:
                 return Outcome.CONCLUDED
 
 
-def _log_failure(later: bool, failure: Failure, slot: Slot) -> None:
+def _remember(slot: Slot, error: BaseException) -> None:
+    slot.error, slot.told = error_line(error), outage.told(error)
+
+
+def _log_failure(later: bool, error: BaseException, slot: Slot) -> None:
     if later:
-        logger.warning("job waits: %s", failure.error, extra=_about(slot))
+        logger.warning("job waits: %s", slot.told, extra=_about(slot))
     else:
-        logger.error("job failed: %s\n%s", failure.error, failure.traceback, extra=_about(slot))
+        logger.error("job failed: %s", slot.told, extra=_about(slot), exc_info=error)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,6 @@ from . import filling, outage, processes, samples
 from .backoff import Backoff
 from .correlation import accept_request_id, accept_trace, correlated
 from .due_slots import DueSlot, is_due, next_due
-from .errors import error_line
 from .filling import Cursor
 from .notify import Notifier
 from .pulse import Pulse
@@ -162,7 +161,7 @@ class Scheduler:
         return max(0.0, min(*until, self._every, LOOK_AGAIN if done.busy else self._every))
 
     def _back_off(self, error: Exception) -> None:
-        self._status = f"backs off: {error_line(error)}"
+        self._status = f"backs off: {outage.told(error)}"
         logger.warning("scheduler %s", self._status, extra={"action": "back off"})
         connection.close()
         self._stop.wait(self._backoff.pause())

@@ -30,6 +30,8 @@ class Slot:
     start_noted: bool = False
     given_up: bool = False
     error: str = ""
+    """Why its last run did not succeed, for staff; `told`: the same for a log."""
+    told: str = ""
     fatal: BaseException | None = None
     """Why no job can run here: a refusal of a server, a broken pool."""
     cuts: int = 0

@@ -10,7 +10,6 @@ from django.conf import settings
 
 from . import outage
 from .backoff import Backoff
-from .errors import error_line
 from .stream import StreamRefused
 
 logger = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ class Waiting:
             except Exception as error:
                 if is_refusal(error):
                     raise
-                self._say_away(error_line(error))
+                self._say_away(outage.told(error))
             else:
                 return
 

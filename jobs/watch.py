@@ -7,9 +7,9 @@ from collections.abc import Callable
 from django.conf import settings
 
 from . import processes
-from .errors import error_line
 from .failpoint import failpoint
 from .held import Held
+from .outage import told
 from .pulse import TICK, Pulse
 from .stream import Leases, StreamAway, WorkerStream
 from .threads import Threads
@@ -35,7 +35,7 @@ async def renew_leases(
         except StreamAway as error:
             # Soon: once the server is back, others look for what was not renewed.
             seconds = min(RENEW_AGAIN, settings.JOBS["LEASE_RENEWAL"])
-            logger.debug("leases not renewed: %s", error_line(error))
+            logger.debug("leases not renewed: %s", told(error))
 
 
 async def say_alive(
@@ -51,7 +51,7 @@ async def say_alive(
             if is_refusal(error):
                 raise
             if answered:
-                logger.warning("PostgreSQL does not answer: %s", error_line(error))
+                logger.warning("PostgreSQL does not answer: %s", told(error))
             answered = False
         await asyncio.sleep(settings.JOBS["HEARTBEAT"])
 

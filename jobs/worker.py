@@ -13,7 +13,6 @@ from django.conf import settings
 from . import concluded, metrics, outage, outbox, processes
 from .acknowledger import Acknowledger
 from .consumer_name import ConsumerName
-from .errors import error_line
 from .exits import Exit
 from .failpoint import failpoint
 from .held import Held
@@ -158,7 +157,7 @@ class Worker:
         code = Exit.of(error)
         what = "refused by a server" if code is Exit.REFUSED else "this worker ends"
         trace = error if code is Exit.FAILED else None
-        logger.error("%s: %s", what, error_line(error), exc_info=trace, extra={"action": "stop"})
+        logger.error("%s: %s", what, outage.told(error), exc_info=trace, extra={"action": "stop"})
         self.stop(code)
 
     def _renewable(self) -> list[str]:
@@ -304,14 +303,14 @@ class Worker:
         except Exception as error:
             if is_refusal(error):
                 raise
-            await self._waiting.out(f"{cut[0].kind.name}: {cut[0].error}", self._backoff)
+            await self._waiting.out(f"{cut[0].kind.name}: {cut[0].told}", self._backoff)
             for slot in cut:
                 self._held.run_again(slot)
         else:
             for slot in cut:
                 slot.cuts += 1
                 if slot.cuts & (slot.cuts - 1) == 0:
-                    logger.warning("undecided %d times: %s", slot.cuts, slot.error)
+                    logger.warning("undecided %d times: %s", slot.cuts, slot.told)
                 self._loop.call_later(self._backoff.after(slot.cuts), self._held.run_again, slot)
 
     async def _probe(self) -> None:
@@ -322,12 +321,12 @@ class Worker:
         if isinstance(error, NameLost | ReadsHang) or is_refusal(error):
             return self._give_up(error)
         if not outage.is_outage(error):
-            logger.error("the loop failed: %s", error_line(error), exc_info=error)
+            logger.error("the loop failed: %s", outage.told(error), exc_info=error)
         try:
             if isinstance(error, NoGroup):
                 with contextlib.suppress(StreamAway):
                     await self._reading.make_group()
-            await self._waiting.out(error_line(error), self._backoff)
+            await self._waiting.out(outage.told(error), self._backoff)
         except Exception as refusal:
             self._give_up(refusal)
         return None

@@ -2,17 +2,23 @@
 
 import logging
 import re
+from datetime import UTC, datetime
 from numbers import Number
 from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter as _JsonFormatter
+
+from jobs.errors import where
 
 FIELDS = (
     "action", "kind", "outbox_id", "entry_id", "attempt", "result", "seconds", "worker",
     "method", "status",
 )  # fmt: skip
 SECRET_LINK = re.compile(r"""/o/[^/\s"'\\]+""")
-ADDRESS = re.compile(r"""[^\s"<>()\[\]{},;:=\\/]+@[\w-]+(?:\.[\w-]+)+""")
+ADDRESS = re.compile(
+    r"""(?:"[^"\n]{1,64}"|[^\s"<>()\[\]{},;:=\\/]{1,64})(?:@|%40)[\w-]{1,63}(?:\.[\w-]{1,63})+"""
+)
+"""Bounded: a long line without one would take minutes."""
 
 
 def without_secrets(text: str) -> str:
@@ -21,11 +27,14 @@ def without_secrets(text: str) -> str:
     Django logs paths of its own accord; errors quote what they were given.
     """
     masked = SECRET_LINK.sub("/o/…", text) if "/o/" in text else text
-    return ADDRESS.sub("…@…", masked) if "@" in masked else masked
+    return ADDRESS.sub("…@…", masked) if "@" in masked or "%40" in masked else masked
 
 
 class JsonFormatter(_JsonFormatter):
-    """One JSON object a line: time, level, logger, message, request id, trace, and the extras."""
+    """One JSON object a line: time, level, logger, message, request id, trace, and the extras.
+
+    Of an error where it was raised, without its words: these quote whatever it was given.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -33,6 +42,14 @@ class JsonFormatter(_JsonFormatter):
             rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
             json_ensure_ascii=False,
         )
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        """`2026-11-30T08:16:41.049Z`: before Django is set up the zone is the machine's."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def formatException(self, exc_info: Any) -> str:
+        return where(exc_info[1])
 
     def jsonify_log_record(self, log_data: dict[str, Any]) -> str:
         """The line, its secrets masked before anything is escaped: else a mask could cut that.
@@ -47,10 +64,17 @@ class JsonFormatter(_JsonFormatter):
 
 
 class ReadableFormatter(logging.Formatter):
-    """`12:00:01 INFO  message  name=value … request=… trace=…`, for people."""
+    """`12:00:01 INFO  message  name=value … request=… trace=…`, for people.
 
-    def __init__(self) -> None:
+    `words`: those of errors too, for whoever develops with nobody's data.
+    """
+
+    def __init__(self, *, words: bool = False) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+        self._words = words
+
+    def formatException(self, ei: Any) -> str:
+        return super().formatException(ei) if self._words else where(ei[1])
 
     def format(self, record: logging.LogRecord) -> str:
         """The line (and traceback), its secrets masked."""

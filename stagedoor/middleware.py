@@ -8,8 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.encoding import iri_to_uri
 
 from jobs.correlation import accept_request_id, accept_trace, correlated
-from jobs.errors import error_line
-from jobs.outage import is_outage
+from jobs.outage import is_outage, told
 
 from .errors import busy
 from .logs import without_secrets
@@ -60,5 +59,5 @@ class AnswerOutagesMiddleware:
         """503 for an outage; None leaves other errors to Django's 500 page."""
         if not is_outage(error):
             return None
-        logger.warning("outage in %s: %s", request.method, error_line(error))
+        logger.warning("outage in %s: %s", request.method, told(error))
         return busy(request)

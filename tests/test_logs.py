@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.test import RequestFactory
 
 from jobs.correlation import CorrelationFilter, correlated
 from stagedoor.logs import JsonFormatter, ReadableFormatter, without_secrets
+from stagedoor.settings import base, development
 
 SECRET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -68,16 +70,47 @@ def test_no_formatter_writes_the_secret_of_a_link(formatter: logging.Formatter) 
     assert "/o/…/" in line
 
 
-@pytest.mark.parametrize("formatter", [JsonFormatter(), ReadableFormatter()])
-def test_a_traceback_is_written_without_the_secret(formatter: logging.Formatter) -> None:
+def failed(words: str) -> logging.LogRecord:
     made = record("failed")
     try:
-        raise ValueError(f"https://shop.example/o/{SECRET}/?x=1")
+        raise ValueError(words)
     except ValueError:
         made.exc_info = sys.exc_info()
-    line = formatter.format(made)
-    assert "ValueError" in line
+    return made
+
+
+def test_a_traceback_is_written_without_the_secret() -> None:
+    line = ReadableFormatter(words=True).format(failed(f"https://shop.example/o/{SECRET}/?x=1"))
+    assert "ValueError: https" in line
     assert SECRET not in line
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), ReadableFormatter()])
+def test_an_error_is_told_by_class_and_place_without_its_words(
+    formatter: logging.Formatter,
+) -> None:
+    line = formatter.format(failed("no seat for Zoë Quxly"))
+    assert "ValueError" in line
+    assert "in failed" in line, "where it was raised"
+    assert "Quxly" not in line
+
+
+def test_only_who_develops_reads_the_words_of_errors() -> None:
+    assert development.LOGGING["formatters"]["readable"]["words"]
+    assert not base.logging_config("readable")["formatters"]["readable"]["words"]
+
+
+def test_the_time_is_utc_whatever_the_zone_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = record("started")
+    made.created = 1_796_026_601.049
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        found = as_json(made)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found["time"] == "2026-11-30T08:16:41.049Z"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +123,8 @@ def test_a_traceback_is_written_without_the_secret(formatter: logging.Formatter)
         ("/events/o/", "/events/o/"),
         ("refused <zoe.o'hara+x@mail.example.org>: 550", "refused <…@…>: 550"),
         ("Key (email)=(zoe@example.org) already exists", "Key (email)=(…@…) already exists"),
+        ("GET /send?to=zoe%40example.org", "GET /send?to=…@…"),
+        ('refused <"zoe quxly"@example.org>', "refused <…@…>"),
         ('{"to": ["zoë@bücher.example"]}', '{"to": ["…@…"]}'),
         ("postgres://shop:word@db.example:5432/shop", "postgres://shop:…@…:5432/shop"),
         ("held by ann@desk: @ 5 %", "held by ann@desk: @ 5 %"),
@@ -98,6 +133,12 @@ def test_a_traceback_is_written_without_the_secret(formatter: logging.Formatter)
 )
 def test_only_secret_links_and_addresses_are_masked(text: str, masked: str) -> None:
     assert without_secrets(text) == masked
+
+
+def test_a_long_line_is_masked_in_no_time() -> None:
+    began = time.process_time()
+    assert without_secrets("x" * 200_000 + " @").endswith("x @")
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("before", ["\n", "\t", "\x01", "\\", '"', "\\u0041"])

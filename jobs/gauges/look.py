@@ -9,8 +9,8 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from jobs import holds, tally
-from jobs.errors import error_line
 from jobs.holds import Hold
+from jobs.outage import told
 from jobs.prediction import drained_at
 from jobs.stream import RelayStream, StreamAges, StreamAway, StreamMeter, StreamRefused
 
@@ -104,7 +104,7 @@ class Looker:
             self._silent.discard(server)
         except Exception as error:
             if server not in self._silent:
-                text = error_line(error)
+                text = told(error)
                 logger.warning("no look at %s: %s", server, text, extra={"action": "probe"})
             self._silent.add(server)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from django.db import Error, connection
 
-from jobs.errors import error_line
 from jobs.models import KindHold
+from jobs.outage import told
 
 from .books import alive_within, holds_seen
 from .holds import hold_line
@@ -43,7 +43,7 @@ def alerts() -> list[Alert]:
     try:
         return list(_alerts())
     except Error as error:
-        logger.warning("no banner: %s", error_line(error))
+        logger.warning("no banner: %s", told(error))
         return [Alert("The state of the queue is not known: the database did not answer.")]
 
 

@@ -17,6 +17,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from jobs.errors import Discreet
 from jobs.job import Fields
 
 OUTAGE_REPLIES = (
@@ -29,7 +30,7 @@ AUDIT_TIMEOUT = 5.0
 """Seconds for one command of a person who looks: whole streams come in one answer."""
 
 
-class StreamAway(Exception):
+class StreamAway(Discreet):
     """The stream's server does not serve at present: wait and try again."""
 
 
@@ -41,11 +42,11 @@ class NoGroup(StreamAway):
     """The stream or its group is gone: make it again, at 0."""
 
 
-class NameLost(Exception):
+class NameLost(Discreet):
     """Another process holds this consumer's name: stop reading."""
 
 
-class StreamRefused(Exception):
+class StreamRefused(Discreet):
     """The server refuses this client (password, permission): waiting does not help."""
 
 

@@ -275,10 +275,11 @@ LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
 LOG_FORMATS = ("json", "readable")
 
 
-def logging_config(formatter: str) -> dict[str, Any]:
+def logging_config(formatter: str, *, words: bool = False) -> dict[str, Any]:
     """Django's LOGGING: one stream to stderr, each line with request id and trace.
 
-    Raises ImproperlyConfigured where LOG_FORMAT asks for another formatter that there is not.
+    `words`: the readable lines tell the words of errors, which may quote a buyer. Raises
+    ImproperlyConfigured where LOG_FORMAT asks for another formatter that there is not.
     """
     formatter = env.str("LOG_FORMAT", default=formatter)
     if formatter not in LOG_FORMATS:
@@ -289,7 +290,7 @@ def logging_config(formatter: str) -> dict[str, Any]:
         "filters": {"correlation": {"()": "jobs.correlation.CorrelationFilter"}},
         "formatters": {
             "json": {"()": "stagedoor.logs.JsonFormatter"},
-            "readable": {"()": "stagedoor.logs.ReadableFormatter"},
+            "readable": {"()": "stagedoor.logs.ReadableFormatter", "words": words},
         },
         "handlers": {
             "stderr": {

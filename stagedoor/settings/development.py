@@ -37,4 +37,4 @@ if MAIL_PROVIDER := env.str("MAIL_PROVIDER", default=""):
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
 WHITENOISE_USE_FINDERS = True
 STATIC_ROOT = None  # nothing is collected: files are found where they are
-LOGGING = logging_config("readable")
+LOGGING = logging_config("readable", words=True)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,19 @@ def lives(pid: str) -> bool:
     except (ValueError, OSError):
         return True
     return True
+
+
+def post_fork(server: Any, worker: Any) -> None:
+    """Load the release that `current` leads to now, all of it, and stay with it.
+
+    What the master has loaded is of the release that it was started from, and what is found through
+    the link later would be of the next one: pages that do not fit the code that fills them in.
+    """
+    for name, module in list(sys.modules.items()):
+        installed = "site-packages" in (getattr(module, "__file__", None) or "")
+        if installed and name.partition(".")[0] not in ("__main__", "gunicorn"):
+            del sys.modules[name]
+    sys.path[:] = [os.path.realpath(entry) for entry in sys.path]
 
 
 def child_exit(server: Any, worker: Any) -> None:

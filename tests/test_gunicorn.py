@@ -1,15 +1,19 @@
 """gunicorn's configuration: where its processes add their series up."""
 
+import contextlib
 import os
 import runpy
+import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.processes import ROOT
+from stagedoor.embedded import free_port
+from tests.processes import ROOT, Process, wait_for
 
 CONFIGURATION = str(ROOT / "deploy" / "gunicorn.conf.py")
 
@@ -50,3 +54,51 @@ def test_a_start_counts_from_zero_and_takes_away_what_a_killed_one_left(
     assert list(given.iterdir()) == []
     assert not left.exists()
     assert (others / "counter_1.db").exists(), "its master lives"
+
+
+RELEASE = """
+NAME = {name!r}
+
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    if environ["PATH_INFO"] != "/late":
+        return [NAME.encode()]
+    from late import NAME as late
+    return [f"{NAME} {late}".encode()]
+"""
+
+
+@pytest.fixture
+def releases(tmp_path: Path) -> Path:
+    """Two of them, of which a part is loaded late, and `current`, which leads to the first."""
+    for name in ("one", "two"):
+        packages = tmp_path / name / "site-packages"
+        packages.mkdir(parents=True)
+        (packages / "release.py").write_text(RELEASE.replace("{name!r}", repr(name)))
+        (packages / "late.py").write_text(f"NAME = {name!r}\n")
+        # The master, too, has loaded some of it: as it has the shop's formatters of the log.
+        (packages / "sitecustomize.py").write_text("import release\n")
+    (tmp_path / "current").symlink_to("one")
+    return tmp_path
+
+
+def test_a_reload_is_all_of_the_new_release_and_until_then_all_of_the_old(releases: Path) -> None:
+    port = free_port()
+
+    def page(path: str) -> str:
+        address = f"http://127.0.0.1:{port}{path}"
+        with contextlib.suppress(OSError), urllib.request.urlopen(address) as answer:
+            return str(answer.read().decode())
+        return ""
+
+    given = {"PORT": str(port), "PYTHONPATH": str(releases / "current" / "site-packages")}
+    command = ("-m", "gunicorn", "-c", CONFIGURATION, "release:app")
+    with Process(releases, "web", *command, WEB_CONCURRENCY="1", **given) as web:
+        wait_for(lambda: page("/") == "one", "the web part")
+        (releases / "next").symlink_to("two")
+        (releases / "next").rename(releases / "current")
+        assert page("/late") == "one one"
+        web.signal(signal.SIGHUP)
+        said = [""]
+        wait_for(lambda: said.append(page("/late")) or said[-1].startswith("two"), "the reload")
+        assert set(said) <= {"", "one one", "two two"}

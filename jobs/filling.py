@@ -6,14 +6,15 @@ that wake together one does it. It ends with its transaction, so that nobody can
 that is gone, and works behind a pooler.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
 
 from django.db import connection, transaction
 
-from .due_slots import DueSlot, Pause, Result, decide
+from . import cursors
+from .cursors import Cursor
+from .due_slots import DueSlot, Result, decide
 from .failpoint import failpoint
 from .outbox import put
 from .schedule import Schedule
@@ -22,70 +23,12 @@ LOCK = 731_734
 """With the hash of a schedule's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """Up to when a schedule's due times are decided, and when it was paused since."""
-
-    decided_until: datetime
-    pauses: tuple[Pause, ...]
-
-
 def clock() -> datetime:
     """PostgreSQL's time: the one clock of all schedulers, whatever their hosts say."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         moment: datetime = cursor.fetchone()[0]
     return moment
-
-
-def cursors(schedules: Sequence[Schedule], now: datetime) -> Mapping[str, Cursor]:
-    """Each schedule's cursor, by name. A schedule that appears for the first time starts `now`.
-
-    One whose expression or zone has changed goes on from where the old one was.
-    """
-    keys = _keys(schedules)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            INSERT INTO jobs_schedule_cursor (name, cron, tz, decided_until)
-            SELECT name, cron, tz, coalesce(
-                (SELECT max(decided_until) FROM jobs_schedule_cursor AS old
-                 WHERE old.name = new.name), %s)
-            FROM unnest(%s::text[], %s::text[], %s::text[]) AS new (name, cron, tz)
-            WHERE NOT EXISTS (SELECT FROM jobs_schedule_cursor AS old
-                WHERE (old.name, old.cron, old.tz) = (new.name, new.cron, new.tz))
-            ON CONFLICT DO NOTHING
-            """,
-            [now, *keys],
-        )
-        cursor.execute(
-            """
-            SELECT name, decided_until FROM jobs_schedule_cursor
-            JOIN unnest(%s::text[], %s::text[], %s::text[]) AS given (name, cron, tz)
-                USING (name, cron, tz)
-            """,
-            keys,
-        )
-        found = dict(cursor.fetchall())
-    pauses = _pauses(found)
-    return {name: Cursor(until, tuple(pauses[name])) for name, until in found.items()}
-
-
-def _pauses(after: Mapping[str, datetime]) -> Mapping[str, list[Pause]]:
-    """Those that do not end before the schedule's own moment."""
-    found: defaultdict[str, list[Pause]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT pause.name, since, until FROM jobs_schedule_pause AS pause
-            JOIN unnest(%s::text[], %s::timestamptz[]) AS given (name, after) USING (name)
-            WHERE until IS NULL OR until > after ORDER BY since
-            """,
-            [list(after.keys()), list(after.values())],
-        )
-        for name, *times in cursor.fetchall():
-            found[name].append(Pause(*times))
-    return found
 
 
 def fill_slots(schedule: Schedule, known: Cursor, now: datetime, by: str) -> list[DueSlot] | None:
@@ -97,13 +40,15 @@ def fill_slots(schedule: Schedule, known: Cursor, now: datetime, by: str) -> lis
     # Outside of the transaction: after weeks without a scheduler it takes a while.
     slots = decide(schedule, known.decided_until, now, known.pauses)
     with transaction.atomic(durable=True):
+        if not _try_lock(schedule.name):
+            return None
         # Read after the lock: what another committed meanwhile must be seen.
-        if not _try_lock(schedule.name) or cursors([schedule], now).get(schedule.name) != known:
+        if cursors.read([schedule], now).get(schedule.name) != known:
             return None
         failpoint("scheduler.locked")
         written = [slot for slot in slots if fill_slot(schedule, slot, by)]
         _count(schedule.name, written)
-        move_cursors([schedule], {schedule.name: known}, now)
+        cursors.move([schedule], {schedule.name: known}, now)
         failpoint("scheduler.moved")
     failpoint("scheduler.committed")
     return written
@@ -189,45 +134,3 @@ def _count(name: str, written: Sequence[DueSlot]) -> None:
                 """,
                 [name, result, number],
             )
-
-
-def move_cursors(schedules: Sequence[Schedule], known: Mapping[str, Cursor], now: datetime) -> None:
-    """All that is due up to `now` is decided. A cursor that another has moved is left as it is.
-
-    Also back, where the clock was: due times that come again have their rows.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            UPDATE jobs_schedule_cursor AS row SET decided_until = %s
-            FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[])
-                AS given (name, cron, tz, decided_until)
-            WHERE (row.name, row.cron, row.tz, row.decided_until)
-                = (given.name, given.cron, given.tz, given.decided_until)
-            """,
-            [now, *_keys(schedules), [known[one.name].decided_until for one in schedules]],
-        )
-
-
-def forget_cursors(schedules: Sequence[Schedule], now: datetime, after: float) -> int:
-    """Forget those of schedules and expressions that this build does not declare.
-
-    Only such that nobody has moved for `after` seconds: another build may run beside this one.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            DELETE FROM jobs_schedule_cursor WHERE decided_until < %s AND (name, cron, tz) NOT IN (
-                SELECT * FROM unnest(%s::text[], %s::text[], %s::text[]))
-            """,
-            [now - timedelta(seconds=after), *_keys(schedules)],
-        )
-        return int(cursor.rowcount)
-
-
-def _keys(schedules: Sequence[Schedule]) -> list[list[str]]:
-    return [
-        [one.name for one in schedules],
-        [one.cron for one in schedules],
-        [one.tz for one in schedules],
-    ]

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import connection
 
-from . import filling, outage, processes, samples
+from . import cursors, filling, outage, processes, samples
 from .backoff import Backoff
 from .correlation import accept_request_id, accept_trace, correlated
+from .cursors import Cursor
 from .due_slots import DueSlot, is_due, next_due
-from .filling import Cursor
 from .notify import Notifier
 from .pulse import Pulse
 from .schedule import Schedule
@@ -52,7 +52,7 @@ def step(schedules: Sequence[Schedule], by: str, now: datetime | None = None) ->
     written is logged, keeps its cursor, and does not keep the others.
     """
     done = Step(now or filling.clock())
-    known = filling.cursors(schedules, done.now)
+    known = cursors.read(schedules, done.now)
     quiet = []
     for schedule in schedules:
         until = known[schedule.name].decided_until
@@ -60,7 +60,7 @@ def step(schedules: Sequence[Schedule], by: str, now: datetime | None = None) ->
             _fill(schedule, known[schedule.name], by, done)
         elif until < done.now or _went_back(schedule, until - done.now):
             quiet.append(schedule)
-    filling.move_cursors(quiet, known, done.now)
+    cursors.move(quiet, known, done.now)
     return done
 
 
@@ -145,7 +145,7 @@ class Scheduler:
 
     def _turn(self) -> None:
         done = step(self._schedules, self._name)
-        filling.forget_cursors(self._schedules, done.now, settings.JOBS["SCHEDULE_FORGET"])
+        cursors.forget(self._schedules, done.now, settings.JOBS["SCHEDULE_FORGET"])
         self._status = f"{len(self._schedules)} schedules"
         processes.say_alive("scheduler", self._name, self._status)
         self._backoff.reset()

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from django.db import DatabaseError, OperationalError, connection
 
-from jobs import filling
+from jobs import cursors, filling
 from jobs.failpoint import FAILPOINTS
 from jobs.job import Job
 from jobs.models import OutboxRow, ScheduleCursor, ScheduledRun, SchedulePause
@@ -170,19 +170,41 @@ def test_two_builds_with_different_expressions_take_no_due_time_from_each_other(
     assert each_fired_once()
 
 
+def test_an_expression_that_is_put_back_goes_on_from_where_the_other_was() -> None:
+    """A deploy was taken back: what it was there for is not made up for a second time."""
+    before = dataclasses.replace(MINUTELY, cron="*/2 * * * *")
+    changed = dataclasses.replace(MINUTELY, cron="1-59/2 * * * *")
+    begin(before)
+    go(31, before)
+    for seconds in range(45, 376, 15):
+        go(seconds, changed)
+    assert go(395, before) == ["16:06 on time"]
+    assert [f"{due:%M}" for due in fired()] == ["00", "01", "03", "05", "06"]
+
+
+def test_beside_another_expression_a_build_may_be_away_for_a_moment() -> None:
+    even = dataclasses.replace(MINUTELY, cron="*/2 * * * *")
+    odd = dataclasses.replace(MINUTELY, cron="1-59/2 * * * *")
+    begin(even)
+    go(15, even)
+    for seconds in (15, 30, 44):
+        go(seconds, odd)
+    assert go(44.5, even) == ["16:00 on time"]
+
+
 def test_a_schedule_that_was_removed_and_comes_again_starts_anew() -> None:
     other = dataclasses.replace(MINUTELY, name="other")
     begin(MINUTELY, other)
-    assert filling.forget_cursors([other], after(3600), 3600) == 0
-    assert filling.forget_cursors([other], after(3601), 3600) == 1
-    assert filling.forget_cursors([other], after(9999), 3600) == 0, "its own are never forgotten"
+    assert cursors.forget([other], after(3600), 3600) == 0
+    assert cursors.forget([other], after(3601), 3600) == 1
+    assert cursors.forget([other], after(9999), 3600) == 0, "its own are never forgotten"
     assert go(7200) == []
     assert go(7230) == ["18:00 on time"]
 
 
 def test_a_schedule_that_is_put_back_soon_makes_up_for_the_time_between() -> None:
     begin(MINUTELY)
-    filling.forget_cursors([], after(150), 3600)
+    cursors.forget([], after(150), 3600)
     assert go(151) == ["16:00 caught up", "16:01 caught up", "16:02 on time"]
 
 

@@ -11,13 +11,14 @@ import pytest
 import redis as redis_client
 from django.conf import settings
 from django.test import override_settings
+from pytest_django import DjangoDbBlocker
 
 from jobs import failpoint, registry
 from jobs.failpoint import FAILPOINTS
 from jobs.gauges import Looker
 from jobs.job import Job
 from jobs.policy import Policy
-from tests import cuts, processes
+from tests import cuts, emptying, processes
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -27,6 +28,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if whole and missed and session.exitstatus == pytest.ExitCode.OK and session.testscollected:
         print(f"\nno test has cut at: {', '.join(sorted(missed))}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """The migrated database, and what `flush` leaves in it after each test."""
+    with django_db_blocker.unblock():
+        emptying.remember()
 
 
 @pytest.fixture

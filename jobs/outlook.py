@@ -59,10 +59,18 @@ class Outlook:
 
         What is behind tickets (`bulk`) keeps no ticket waiting.
         """
-        before = (one for one in self.queued if not one.bulk and one.due < due)
-        ahead = sum(self.fleet.seconds(self._cost(one.kind), one.number) for one in before)
-        works = self.fleet.slots and kind not in self.held
-        return ahead + self._cost(kind).slot if works else math.inf
+        if not self.fleet.slots or kind in self.held:
+            return math.inf
+        own = self._cost(kind)
+        before = [
+            (self._cost(one.kind), one.number)
+            for one in self.queued
+            if not one.bulk and one.due < due
+        ]
+        # It passes those that wait for another service.
+        busy = sum(self.fleet.busy(cost, number) for cost, number in before)
+        alike = (self.fleet.seconds(*one) for one in before if one[0].service == own.service)
+        return max(busy, sum(alike)) + own.slot
 
     def _latest(self, drained: datetime | None) -> datetime | None:
         return max(drained, *self.held.values()) if drained and self.held else drained

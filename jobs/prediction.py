@@ -24,7 +24,7 @@ GROUP BY kind, lane, date_bin('10 s', due_at, 'epoch')
 """
 """Of jobs that came due within the same 10 s it is the same who comes first."""
 FLEET = """
-SELECT statement_timestamp(), coalesce(sum(slots), 0) FROM jobs_process
+SELECT statement_timestamp(), coalesce(array_agg(slots), '{}') FROM jobs_process
 WHERE role = 'worker' AND seen_at > statement_timestamp() - make_interval(secs => %s)
 """
 COSTS = """
@@ -73,16 +73,20 @@ def drained_at(tally: Tally, held: Sequence[Hold]) -> float:
 
 def _outlook(line: Sequence[Queued], held: Sequence[Hold]) -> Outlook:
     until = {hold.kind: hold.until for hold in held}
+    services = {kind.name: kind.outside for kind in registry.all_kinds()}
     with connection.cursor() as cursor:
         cursor.execute(FLEET, [3 * settings.JOBS["HEARTBEAT"]])
         now, slots = cursor.fetchone()
         cursor.execute(COSTS, [NEWEST])
-        costs = {kind: Cost(seconds + OVERHEAD) for kind, seconds in cursor.fetchall()}
+        costs = {
+            kind: Cost(seconds + OVERHEAD, service=services.get(kind, ""))
+            for kind, seconds in cursor.fetchall()
+        }
     return Outlook(
         at=now,
         queued=[one for one in line if one.kind not in until],
         costs=costs,
-        fleet=Fleet(int(slots)),
+        fleet=Fleet.of(slots),
         then={kind.name: kind.then for kind in registry.all_kinds() if kind.then},
         held={one.kind: until[one.kind] for one in line if one.kind in until},
     )

@@ -7,15 +7,11 @@ every slot before the breaker has counted enough failures, and tickets would not
 from collections import Counter
 from collections.abc import Iterable
 
+from .capacity import share_of
 from .slot import Slot
 
 SLOW = 1.0
 """Seconds: where an answer takes longer, who waits for the same service gives its slot away."""
-
-
-def share_of(slots: int) -> int:
-    """How many of so many slots one service may have: with two services some are left."""
-    return max(1, slots * 3 // 8)
 
 
 class Shares:

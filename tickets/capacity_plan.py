@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jobs.capacity import Chain, Fleet, Load, Need, Point, forecast, need, passes
+from jobs.capacity import Chain, Fleet, Need, need
+from jobs.night import Load, Point, forecast, passes
 
 BYTES_PER_ENTRY = 150
 """Of Redis, each entry: 128 on Valkey 9.1, 139 on Redis 7.0 (MEMORY USAGE of a stream of 100,000
@@ -56,7 +57,7 @@ class Plan:
         return found
 
     def _outcome(self, workers: int, cores: int) -> "Outcome":
-        fleet = Fleet(workers * self.slots, cores)
+        fleet = Fleet.of([self.slots] * workers, cores)
         step = max(1.0, self.load.seconds / 3600)
         points = tuple(forecast(self.chain, self.load, fleet, step=step, limit=AHEAD))
         return Outcome(workers=workers, cores=cores, points=points)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from jobs.capacity import Step
+from jobs.capacity import Step, share_of
 from jobs.history import Night
 from jobs.status import span, table
 
@@ -31,7 +31,7 @@ def _answer(plan: Plan) -> Iterator[str]:
     )
     yield (
         f"workers needed   {need.whole_workers}   ({need.workers:.2f} of {plan.slots} slots each "
-        "keep pace)"
+        f"keep pace{_calls(plan)})"
     )
     yield f"cores needed     {need.whole_cores}   ({need.cores:.2f}; there are {plan.cores})"
     if plan.cores_are_the_limit:
@@ -40,6 +40,12 @@ def _answer(plan: Plan) -> Iterator[str]:
             "workers do not help; add machines"
         )
     yield f"emails           {_emails(plan):.1f} a second, to be allowed by the provider"
+
+
+def _calls(plan: Plan) -> str:
+    if not plan.need.service:
+        return ""
+    return f": {share_of(plan.slots)} of them may wait for {plan.need.service} at once"
 
 
 def _emails(plan: Plan) -> float:

@@ -50,7 +50,7 @@ def others(nights: Sequence[Night]) -> Iterator[Step]:
         made = [found for night in nights if (found := night.of(kind.name))]
         if number := sum(one.number for one in made):
             seconds = sum(one.number * one.seconds for one in made) / number
-            yield Step(kind.name, Cost(seconds), number / orders)
+            yield Step(kind.name, Cost(seconds, service=kind.outside), number / orders)
 
 
 def about_order(kind: Kind[Any]) -> bool:

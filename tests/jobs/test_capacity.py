@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.capacity import Chain, Cost, Fleet, Load, Point, Step, forecast, need, passes
+from jobs.capacity import Chain, Cost, Fleet, Step, need
+from jobs.night import Load, Point, forecast, passes
 
 RENDERS = [Step("render", Cost(4.0))]
 """The second on-sale night: every render takes 4 s."""
@@ -69,6 +70,37 @@ def test_what_a_job_enqueues_waits_behind_what_is_there() -> None:
     points = night(chain, Fleet(slots=100), Load(per_second=1000, seconds=1))
     assert points[-1].at == pytest.approx(2000 / 100, abs=2)
     assert at(points, 5).depth == pytest.approx(1000, abs=101)
+
+
+MAIL = Step("email", Cost(2.0, service="mail"))
+
+
+def test_calls_to_one_service_need_the_workers_whose_shares_are_enough_for_them() -> None:
+    chain = [Step("render", Cost(0.05)), MAIL]
+    found = need(chain, per_second=5, slots=8)
+    # 10 calls at once, 3 of each worker's slots.
+    assert found.workers == pytest.approx(10 / 3)
+    assert found.whole_workers == 4
+    assert found.service == "mail"
+    assert need([*RENDERS, MAIL], per_second=1, slots=8).service == ""
+
+
+def test_slow_calls_are_late_and_what_makes_none_passes_them() -> None:
+    points = night([MAIL], Fleet.of([8] * 3))
+    assert points[-1].at == pytest.approx(3000 * 2 / 9, rel=0.02)
+    # The oldest runs its 2 s behind a line that is a tenth of the time long.
+    assert passes(points, 60) == pytest.approx((60 - 2) / 0.1, abs=12)
+    assert passes(night([MAIL], Fleet.of([8] * 4)), 10) is None
+    both = [Step("call", Cost(2.0, service="pay")), Step("render", Cost(0.5))]
+    first = night(both, Fleet.of([8]), Load(per_second=30, seconds=1))
+    assert first[-1].at == pytest.approx(30 * 2 / 3, abs=3), "renders are done beside the calls"
+
+
+def test_a_fleet_is_the_sum_of_the_workers_that_read() -> None:
+    fleet = Fleet.of([8, 0, 2])
+    assert (fleet.slots, fleet.calls) == (10, 3 + 1)
+    assert fleet.busy(MAIL.cost, 20) == 4
+    assert fleet.seconds(MAIL.cost, 20) == 10
 
 
 def test_without_a_worker_nothing_is_ever_done() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from jobs import shares
+from jobs.capacity import share_of
 from jobs.held import Held
 from jobs.job import Job
 from jobs.policy import Policy
@@ -217,5 +218,5 @@ def test_a_waiting_one_that_others_took_over_is_not_launched(
 
 @pytest.mark.parametrize(("slots", "share"), [(1, 1), (2, 1), (4, 1), (8, 3), (16, 6)])
 def test_two_services_that_hang_leave_slots_for_others(slots: int, share: int) -> None:
-    assert shares.share_of(slots) == share
+    assert share_of(slots) == share
     assert slots <= 2 or 2 * share < slots

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,12 +11,21 @@ from django.conf import settings
 from django.db.models import F
 
 from jobs import holds, prediction, processes
-from jobs.capacity import Cost, Fleet, Load, Step, forecast
+from jobs.capacity import Cost, Fleet, Step
+from jobs.job import Job
 from jobs.models import KindHold, OutboxRow, Process
+from jobs.night import Load, forecast
 from jobs.outlook import Outlook, Queued
 from jobs.prediction import OVERHEAD, Lately, outlook
+from tests.conftest import Register
 
 from .looks import done, put, shift
+
+
+@dataclass(frozen=True)
+class Args:
+    number: int
+
 
 NOW = datetime(2026, 11, 27, 20, 0, tzinfo=UTC)
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,6 +66,15 @@ def test_a_job_waits_for_those_that_came_due_before_it() -> None:
     assert line.seconds_until_done("email", NOW - timedelta(seconds=90)) == 1
 
 
+def test_a_job_waits_for_the_calls_of_its_own_service_and_passes_others() -> None:
+    costs = {"render": Cost(4.0), "email": Cost(1.0, service="mail")}
+    emails = Queued(NOW - timedelta(seconds=60), "email", 24)
+    line = Outlook(at=NOW, queued=[emails], costs=costs, fleet=Fleet.of([8]))
+    assert line.seconds_until_done("email", NOW) == 24 / 3 + 1
+    assert line.seconds_until_done("render", NOW) == 24 / 8 + 4
+    assert line.drain_seconds() == 24 / 3
+
+
 def test_where_nobody_works_nothing_is_promised() -> None:
     line = seen(renders(1, 5), slots=0)
     assert line.drained_at() is None
@@ -69,6 +88,18 @@ def test_what_is_held_is_not_done_before_its_hold_is_over() -> None:
 
 
 # The look
+
+
+@pytest.mark.usefixtures("_eight_slots")
+def test_a_kind_that_calls_a_service_is_known_to(kind: Register) -> None:
+    @kind("calls", outside="mail")
+    def calls(job: Job[Args]) -> None:
+        raise NotImplementedError
+
+    done("calls", seconds=2.0)
+    now = outlook()
+    assert now.costs["calls"] == Cost(2 + OVERHEAD, service="mail")
+    assert now.fleet.calls == 3
 
 
 @pytest.fixture
@@ -119,7 +150,7 @@ def test_only_slots_of_workers_that_live_and_read_are_counted() -> None:
     processes.say_alive("worker", "killed", "", 16, 1)
     gone = timedelta(seconds=3 * settings.JOBS["HEARTBEAT"] + 1)
     Process.objects.filter(name="killed").update(seen_at=F("seen_at") - gone)
-    assert outlook().fleet == Fleet(8)
+    assert outlook().fleet == Fleet.of([8])
 
 
 # Many who ask

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from jobs.capacity import Load
+from jobs.night import Load
 from stagedoor.embedded import free_port
 from tests.alerts import age, page
 from tests.processes import SHIPPED, wait_for

@@ -43,6 +43,19 @@ def test_the_second_night_needs_three_workers() -> None:
     assert "workers needed   3   (2.51 of 8 slots each keep pace)" in screen(*BOOK, *FAST_EMAIL)
 
 
+def test_a_provider_that_answers_slowly_needs_workers_for_its_share_of_the_slots() -> None:
+    slow = ("--orders", "3000", "--minutes", "10", "--render-seconds", "0.05", *CORES)
+    answer = found(*slow, "--email-seconds", "2")
+    # 5 a second for 2 s are 10 at once, 3 in each worker.
+    assert (answer["workers"], answer["workers_for"]) == (4, "mail")
+    by_workers = {one["workers"]: one for one in answer["outcomes"]}
+    assert by_workers[3]["alerts"].keys() == {"warning"}
+    assert by_workers[4]["alerts"] == {}
+    text = screen(*slow, "--email-seconds", "2")
+    assert "(3.33 of 8 slots each keep pace: 3 of them may wait for mail at once)" in text
+    assert "at once" not in screen(*BOOK, *FAST_EMAIL).partition("\n\n")[0]
+
+
 def test_it_shows_the_night_with_fewer_as_many_and_more() -> None:
     answer = found(*BOOK, *FAST_EMAIL, *CORES, "--workers", "1")
     by_workers = {one["workers"]: one for one in answer["outcomes"]}

@@ -19,6 +19,7 @@ from jobs.pool import cores
 from tickets import yardstick
 from tickets.capacity_plan import Plan
 from tickets.capacity_screen import capacity_screen
+from tickets.sending import MAIL
 from tickets.yardstick import EMAIL, FIRST
 
 LONGEST = 3_600.0
@@ -76,7 +77,7 @@ class Command(BaseCommand):
 def _plan(options: dict[str, Any], past: Sequence[Night]) -> tuple[Plan, dict[str, str]]:
     render, render_from = _render(options)
     email, email_from = _email(options, past)
-    costs = {FIRST: render, EMAIL: email}
+    costs = {FIRST: render, EMAIL: dataclasses.replace(email, service=MAIL)}
     own = [Step(kind, costs[kind]) for kind in yardstick.kinds()]
     plan = Plan(
         orders=options["orders"], minutes=options["minutes"],
@@ -110,6 +111,7 @@ def _json(plan: Plan, sources: dict[str, str], past: Sequence[Night]) -> str:
             "jobs_per_second": need.jobs,
             "workers": need.whole_workers,
             "workers_exact": need.workers,
+            "workers_for": need.service or "slots",
             "cores": need.whole_cores,
             "cores_there": plan.cores,
             "cores_are_the_limit": plan.cores_are_the_limit,

@@ -33,6 +33,8 @@ FAILPOINTS = (
     "scheduler.moved",
     "scheduler.committed",
     "purging.committed",
+    "files.orders_locked",
+    "files.unlinked",
     "acknowledger.before",
     "acknowledger.after",
 )

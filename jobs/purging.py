@@ -3,9 +3,11 @@
 What is cut between two of them is taken up by the next run: to delete is to reach a state.
 """
 
+import math
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -17,11 +19,13 @@ from .shelves import Shelf
 LOCK_WAIT = "200ms"
 """A row that somebody works with is worth no wait: its batch is tried again later."""
 
-TAKE = """
-WITH seen AS (
+SEEN = """
     SELECT {key} AS key, {born} AS born FROM {table}
     WHERE {key} > %(after)s AND {open} ORDER BY {key} LIMIT %(size)s
-), gone AS ({act} RETURNING 1)
+"""
+OFFER = "SELECT key FROM ({seen}) AS seen WHERE born < %(until)s"
+TAKE = """
+WITH seen AS ({seen}), gone AS ({act} RETURNING 1)
 SELECT max(key), count(*) FILTER (WHERE born < %(until)s), (SELECT count(*) FROM gone) FROM seen
 """
 DELETE = """
@@ -67,22 +71,28 @@ def sweep(shelf: Shelf, after: int, now: datetime) -> int | None:
 
 def take(shelf: Shelf, after: int, until: datetime) -> Batch:
     """T15: one batch of what is older than `until`, and word of it for the audit."""
-    names = {"after": after, "until": until, "size": settings.JOBS["PURGE_BATCH"]}
+    size = min(settings.JOBS["PURGE_BATCH"], shelf.most or math.inf)
+    names: dict[str, Any] = {"after": after, "until": until, "size": size}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
-        cursor.execute(_sql(shelf), names)
+        if shelf.choose is not None:
+            cursor.execute(_filled(OFFER, shelf), names)
+            names["chosen"] = shelf.choose([key for (key,) in cursor.fetchall()], until)
+        # A statement of its own: it sees what was committed before those rows were chosen.
+        cursor.execute(_filled(TAKE, shelf), names)
         last, old, gone = cursor.fetchone()
         cursor.execute(NOTE, [shelf.name, until, gone])
     return Batch(last if old else None, gone)
 
 
-def _sql(shelf: Shelf) -> str:
+def _filled(sql: str, shelf: Shelf) -> str:
+    chosen = f" AND row.{shelf.key} = ANY(%(chosen)s)" if shelf.choose else ""
     parts = {
-        "table": shelf.table, "key": shelf.key, "open": shelf.open, "past": shelf.past,
+        "table": shelf.table, "key": shelf.key, "open": shelf.open, "past": shelf.past + chosen,
         "change": shelf.change, "born": shelf.born or "'-infinity'::timestamptz",
     }  # fmt: skip
     act = (CHANGE if shelf.change else DELETE).format(**parts)
-    return TAKE.format(**parts, act=act)
+    return sql.format(seen=SEEN.format(**parts), act=act)
 
 
 def beyond_retention(created_at: datetime) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.conf import settings
 
@@ -18,7 +19,9 @@ class Shelf:
     `born`: a time that is never later for a smaller key, but for seconds: where none of a batch
     is old enough the rest is not either; empty: there are so few that all are looked at. `past`:
     which of those born before `%(until)s` go; the row is called `row`. `open`: which are looked
-    at at all, for an index. `change`: what is set instead of deleting.
+    at at all, for an index. `change`: what is set instead of deleting. `choose`: told the keys of a
+    batch and `until`, it does what must come before, in the batch's transaction, and answers the
+    keys of those rows that may go. `most`: rows in a batch, where that is fewer than PURGE_BATCH.
     """
 
     name: str
@@ -29,6 +32,8 @@ class Shelf:
     open: str = "true"
     change: str = ""
     days: Callable[[], float] = retention
+    choose: Callable[[list[int], datetime], list[int]] | None = None
+    most: int | None = None
 
 
 _shelves: dict[str, Shelf] = {}

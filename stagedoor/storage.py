@@ -1,5 +1,6 @@
 """Where files are kept: whole on disk before a row in the database names them."""
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -33,6 +34,13 @@ class DurableFileSystemStorage(FileSystemStorage):
             raise
         _sync_folder(target.parent)
         return name
+
+    def delete(self, name: str) -> None:
+        """Forget the file, also after a power cut; nothing where there is none."""
+        super().delete(name)
+        # Also where it was gone already: whoever unlinked it may have been cut before this.
+        with contextlib.suppress(FileNotFoundError):
+            _sync_folder(Path(self.path(name)).parent)
 
     def _make_folder(self, folder: Path) -> None:
         if folder.is_dir():

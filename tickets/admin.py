@@ -70,7 +70,7 @@ class TicketInline(ReadOnlyInline):
 
 class FileInline(ReadOnlyInline):
     model = TicketFile
-    fields = ("order_version", "template_revision", "size", "sha256")
+    fields = ("order_version", "template_revision", "size", "sha256", "deleted_at")
 
 
 class DeliveryInline(ReadOnlyInline):

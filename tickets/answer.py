@@ -6,9 +6,9 @@ from jobs.story import Happening, State
 from orders.models import Order
 
 from .answer_parts import Answer, came_back, dead, on_its_way, open_job, state_of
+from .files import deleted_file, newest_file, told_deleted
 from .models import ACCEPTED, WITH_TICKETS, Delivery, MessageKind
 from .refund_answer import both, refund_answer
-from .services import newest_file
 from .times import clock
 
 FIRST, LATER = "email_tickets", ("resend_tickets", "email_changed_tickets")
@@ -24,12 +24,18 @@ def answer(order: Order, story: Sequence[Happening]) -> Answer:
             f"The order was {order.get_status_display()}: its tickets are not valid.",
             "Nothing to do.",
         )
-    about_tickets = _emailed(order, story) if newest_file(order) else _made(story)
+    about_tickets = _emailed(order, story) if newest_file(order) else _made(order, story)
     return both(about_tickets, about_refunds) if about_refunds else about_tickets
 
 
-def _made(story: Sequence[Happening]) -> Answer:
+def _made(order: Order, story: Sequence[Happening]) -> Answer:
     job = open_job(story, "render_tickets")
+    gone = deleted_file(order)
+    if job is None and gone:
+        return Answer(
+            f"{told_deleted(gone)}.",
+            "Nothing to do. For a buyer who still needs it: render again, then resend the email.",
+        )
     if job is None:
         return Answer("The tickets are not made, and no job is to do it.", "Render again.", "bad")
     if job.what == State.DEAD:

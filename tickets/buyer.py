@@ -16,8 +16,9 @@ from jobs.outbox import enqueue
 from orders.models import Event, EventStatus, Order
 from orders.services import lock_order, raise_version
 
+from .files import deleted_file, newest_file
 from .models import Act, BuyerAct, Ticket, TicketStatus
-from .services import Refused, newest_file, newest_generation
+from .services import Refused, newest_generation
 from .tokens import new_token
 
 HOUR = timedelta(hours=1)
@@ -46,6 +47,11 @@ class NewHolder:
 def refuse_resend(order: Order) -> None:
     """Raise Refused, in words for the buyer, where there is nothing to send."""
     _refuse_unless_placed(order)
+    if deleted_file(order):
+        raise Refused(
+            "The event is long over: we do not keep the tickets of past events. If you still need "
+            "them, please write to us."
+        )
     if newest_file(order) is None:
         raise Refused(
             "Your tickets are being made. The email comes by itself as soon as they are there."

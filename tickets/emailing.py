@@ -5,8 +5,9 @@ from django.conf import settings
 from jobs.job import Job
 from orders.models import Order
 
-from . import deliveries, sending, services
+from . import deliveries, sending
 from .deliveries import Message
+from .files import ticket_storage
 from .models import ACCEPTED, Delivery, Email
 
 
@@ -35,5 +36,5 @@ def _attachment(email: Email) -> bytes | None:
     file = email.file if isinstance(email, Delivery) else None
     if file is None or file.size > settings.MAIL_ATTACHMENT_LIMIT:
         return None
-    with services.ticket_storage().open(file.name) as stored:
+    with ticket_storage().open(file.name) as stored:
         return bytes(stored.read())

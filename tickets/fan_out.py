@@ -64,7 +64,8 @@ def _renew(orders: Sequence[Order]) -> None:
 
 def _delivered(orders: Sequence[Order]) -> set[int]:
     """Those whose file is made and was emailed, and is not about to be."""
-    current = TicketFile.objects.filter(order__in=orders, order_version=F("order__version"))
+    living = TicketFile.objects.filter(order__in=orders, deleted_at=None)
+    current = living.filter(order_version=F("order__version"))
     made = set(current.values_list("order_id", flat=True))
     told = {order.pk for order in orders if order.pk in made and telling.was_told(order)}
     return told - _about_to_be(orders)

@@ -31,7 +31,7 @@ FORGOTTEN = Prognosis(
 )
 GONE = Prognosis(Effect.IMPOSSIBLE, "there is no such order")
 FILE_TO_COME = Prognosis(Effect.SAFE, "its file is being made; it is sent once that is there: safe")
-NO_FILE = Prognosis(Effect.NOTHING, "the order has no file yet: nothing will happen")
+NO_FILE = Prognosis(Effect.NOTHING, "the order has no file: nothing will happen")
 
 
 def of_emails(messages: Sequence[Message]) -> list[Prognosis]:
@@ -147,7 +147,8 @@ def _newest_sent(begun: Iterable[Delivery]) -> dict[tuple[int, str], Delivery]:
 
 def _versions(numbers: Iterable[int]) -> Mapping[tuple[int, int], tuple[int, datetime]]:
     """Of each order and version that has a file: the newest template revision, and made when."""
-    files = TicketFile.objects.filter(order_id__in=numbers).order_by("template_revision")
+    living = TicketFile.objects.filter(order_id__in=numbers, deleted_at=None)
+    files = living.order_by("template_revision")
     found = files.values_list("order_id", "order_version", "template_revision", "made_at")
     return {(order, version): (revision, at) for order, version, revision, at in found}
 

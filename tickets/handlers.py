@@ -18,6 +18,8 @@ from . import (
     announcing,  # noqa: F401 (its kinds register themselves)
     deliveries,
     emailing,
+    file_shelves,  # noqa: F401 (they register themselves)
+    files,
     foresight,
     generations,
     issuing,
@@ -33,6 +35,7 @@ from . import (
     shelves,  # noqa: F401 (they register themselves)
 )
 from .deliveries import Message
+from .files import deleted_file, newest_file, told_deleted
 from .mail_errors import PAUSE
 from .models import MessageKind
 from .page import ticket_html
@@ -117,7 +120,7 @@ def _order(order_id: int) -> Order:
     return Order.objects.select_related("event").get(pk=order_id)
 
 
-def _make(job: Job[OrderArgs], order: Order) -> services.Made | None:
+def _make(job: Job[OrderArgs], order: Order) -> files.Made | None:
     tickets = issuing.drafts(order)
     if not tickets:
         return None
@@ -125,7 +128,7 @@ def _make(job: Job[OrderArgs], order: Order) -> services.Made | None:
     with metrics.RENDER_SECONDS.time():
         rendered = job.compute(rendering.render_pdf, html)
     _report_missing(order, rendered.missing)
-    return services.store(rendered.pdf, order, tickets)
+    return files.store(rendered.pdf, order, tickets)
 
 
 def _report_missing(order: Order, missing: tuple[int, ...]) -> None:
@@ -199,7 +202,7 @@ def _refuse_unasked(message: Message) -> None:
 def _email_tickets[A](job: Job[A], message: Message, *, asked: bool = False) -> Order | None:
     """The order, where its buyer was sent it by this job."""
     order = _order(message.order_id)
-    file = services.newest_file(order)
+    file = newest_file(order)
     delivery = None
     if order.is_placed and file is not None and deliveries.is_newest(message, order):
         delivery = deliveries.begin_with(message, order, file, job.outbox_id)
@@ -213,8 +216,11 @@ def _wait_for_file(message: Message) -> None:
     # for this one.
     order = _order(message.order_id)
     open_still = order.is_placed and deliveries.is_newest(message, order)
-    if open_still and not deliveries.is_begun(message):
-        raise TryLater(PAUSE, "the file of the order is being made", of_provider=False)
+    if not open_still or deliveries.is_begun(message):
+        return
+    if gone := deleted_file(order):
+        raise GiveUp(f"{told_deleted(gone)}: render the tickets again, then replay this job")
+    raise TryLater(PAUSE, "the file of the order is being made", of_provider=False)
 
 
 @handler("refund_order", policy=REFUND, subject="order:{order_id}", foresee=_foresee_refunds)

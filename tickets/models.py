@@ -4,6 +4,7 @@ Rows that are effects of a job carry its `outbox_id`.
 """
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import HashIndex
 from django.db import models
 from django.db.models.functions import Lower, Now
 
@@ -54,7 +55,11 @@ class Ticket(models.Model):
 
 
 class TicketFile(models.Model):
-    """The PDF of an order as it was at `order_version`; `name` is its address in the storage."""
+    """The PDF of an order as it was at `order_version`; `name` is its address in the storage.
+
+    `deleted_at`: nobody gets it from then on, since the event is long past; once the storage has
+    forgotten it too, `name` is empty.
+    """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="files")
     order_version = models.PositiveIntegerField(
@@ -68,14 +73,28 @@ class TicketFile(models.Model):
     size = models.PositiveIntegerField("bytes")
     outbox_id = models.BigIntegerField()
     made_at = models.DateTimeField(db_default=Now())
+    deleted_at = models.DateTimeField("deleted (UTC)", null=True)
 
     class Meta:
         permissions = [("rerender_order", "Can render the tickets of an order again")]
         constraints = [
             models.UniqueConstraint(
                 "order", "order_version", "template_revision", name="ticket_file_version"
-            )
+            ),
+            models.CheckConstraint(
+                condition=~models.Q(name="", deleted_at=None), name="ticket_file_named"
+            ),
         ]
+        indexes = [
+            models.Index("id", name="ticket_file_living", condition=models.Q(deleted_at=None)),
+            models.Index(
+                "id", name="ticket_file_to_unlink",
+                condition=models.Q(deleted_at__isnull=False) & ~models.Q(name=""),
+            ),
+            HashIndex(
+                "name", name="ticket_file_content", condition=models.Q(deleted_at=None)
+            ),
+        ]  # fmt: skip
 
     def __str__(self) -> str:
         return f"file of order {self.order.code}, version {self.order_version}"

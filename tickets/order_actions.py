@@ -29,6 +29,7 @@ from orders.money import in_words
 
 from . import services
 from .attendees import attendees
+from .files import newest_file
 from .refund_form import RefundForm
 from .services import Actor, Refused
 
@@ -188,7 +189,7 @@ class OrderActions(admin.ModelAdmin[Order]):
 
 def _of_placed(order: Order) -> Iterator[tuple[str, Deed]]:
     seen = services.newest_generation(order)
-    if services.newest_file(order) is not None:
+    if newest_file(order) is not None:
         yield RESEND, Deed("Resend the email", _url("resend", order), seen)
     yield RENDER, Deed("Render again", _url("render", order), seen)
     yield REFUND, Deed("Refund…", _url("refund", order))

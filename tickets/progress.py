@@ -7,8 +7,8 @@ from jobs.prediction import seconds_left
 from orders.models import Order, OrderStatus
 
 from .estimate import WAITS, sentence
+from .files import deleted_file, newest_file
 from .models import ACCEPTED, WITH_TICKETS, DeliveryState, TicketFile, TicketStatus
-from .services import newest_file
 from .telling import was_told
 
 
@@ -23,8 +23,8 @@ class Progress:
 
 
 def progress(order: Order) -> Progress:
-    """The order's state: placed, ready, emailed, bounced, delayed, partly_refunded, cancelled,
-    refunded."""
+    """The order's state: placed, ready, emailed, bounced, delayed, partly_refunded, deleted,
+    cancelled, refunded."""
     tickets = order.tickets.filter(status=TicketStatus.VALID).count()
     if order.status != OrderStatus.PLACED:
         return Progress(order.status, tickets, None)
@@ -34,6 +34,8 @@ def progress(order: Order) -> Progress:
 
 
 def _state(order: Order, file: TicketFile | None) -> str:
+    if file is None and deleted_file(order):
+        return "deleted"
     told = file is not None and was_told(order)
     if told and _came_back(order):
         return "bounced"

@@ -1,11 +1,8 @@
-"""The only writer of tickets and files; what staff does to an order (T11)."""
+"""The only writer of tickets; what staff does to an order (T11)."""
 
-import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from django.core.files.base import ContentFile
-from django.core.files.storage import Storage, storages
 from django.db import transaction
 
 from jobs.outbox import enqueue
@@ -15,44 +12,19 @@ from orders.models import Order, Refund, RefundStatus
 from orders.money import in_words
 from orders.services import lock_order, raise_version
 
-from . import telling
+from . import files, telling
+from .files import Made, deleted_file, newest_file
 from .generations import newest_generations
-from .models import Ticket, TicketFile, TicketStatus
-from .page import TEMPLATE_REVISION
-
-
-def ticket_storage() -> Storage:
-    """Where the PDFs are kept: private, never served by address."""
-    return storages["tickets"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Made:
-    """A rendered and stored file, not yet the order's: the order may have changed meanwhile."""
-
-    order_version: int
-    tickets: Sequence[Ticket]
-    name: str
-    sha256: str
-    size: int
-
-
-def store(pdf: bytes, order: Order, tickets: Sequence[Ticket]) -> Made:
-    """Keep the PDF under the address of its content: storing the same bytes twice is one file."""
-    digest = hashlib.sha256(pdf).hexdigest()
-    name = f"{digest[:2]}/{digest}.pdf"
-    if not ticket_storage().exists(name):
-        ticket_storage().save(name, ContentFile(pdf))
-    return Made(
-        order_version=order.version, tickets=tickets, name=name, sha256=digest, size=len(pdf)
-    )
+from .models import Ticket, TicketStatus
 
 
 def issue(order: Order, made: Made, outbox_id: int) -> bool:
     """Inside `effects()`, with the order locked: its tickets, its file, and the job of its email.
 
     Where the order changed since, another render is enqueued instead. False, and nothing written,
-    where it is not placed any more, has all that already, or another job issued its tickets.
+    where it is not placed any more, has all that already, or another job issued its tickets. A
+    file that takes the place of a deleted one has a version of its own, and no email. Raises
+    TryLater where its content was deleted since it was stored.
     """
     if not order.is_placed:
         return False
@@ -65,7 +37,10 @@ def issue(order: Order, made: Made, outbox_id: int) -> bool:
         return False
     if not issued:
         _save_tickets(made, outbox_id)
-    if not _save_file(order, made, outbox_id) and issued:
+    if issued and deleted_file(order) is not None:
+        raise_version(order)
+        return files.save(order, made, outbox_id)
+    if not files.save(order, made, outbox_id) and issued:
         return False
     telling.enqueue_email(order)
     return True
@@ -92,24 +67,13 @@ def renew(order: Order, made: Made, outbox_id: int) -> bool:
         return False
     raise_version(order)
     telling.enqueue_untold(order)
-    return _save_file(order, made, outbox_id)
+    return files.save(order, made, outbox_id)
 
 
 def _save_tickets(made: Made, outbox_id: int) -> None:
     for ticket in made.tickets:
         ticket.outbox_id = outbox_id
     Ticket.objects.bulk_create(made.tickets)
-
-
-def _save_file(order: Order, made: Made, outbox_id: int) -> bool:
-    content = {"name": made.name, "sha256": made.sha256, "size": made.size}
-    _, new = TicketFile.objects.get_or_create(
-        order=order,
-        order_version=order.version,
-        template_revision=TEMPLATE_REVISION,
-        defaults={**content, "outbox_id": outbox_id},
-    )
-    return new
 
 
 def void_tickets(order: Order) -> int:
@@ -123,12 +87,6 @@ def void_refunded(order: Order) -> int:
         return void_tickets(order)
     refunded = order.tickets.filter(status=TicketStatus.VALID, seq__in=admissions.refunded(order))
     return refunded.update(status=TicketStatus.VOID)
-
-
-def newest_file(order: Order) -> TicketFile | None:
-    """The file of the order as it is now."""
-    current = order.files.filter(order_version=order.version)
-    return current.order_by("-template_revision").first()
 
 
 class Refused(Exception):
@@ -256,6 +214,8 @@ def newest_generation(order: Order) -> int:
 
 def _refuse_unless_sendable(order: Order) -> None:
     _refuse_unless_placed(order)
+    if gone := deleted_file(order):
+        raise Refused(f"{files.told_deleted(gone)}. Render it again first, then resend the email.")
     if newest_file(order) is None:
         raise Refused("It has no file yet: there is nothing to send. Render it again first.")
 

@@ -89,7 +89,8 @@ def _facts(numbers: Iterable[int]) -> Mapping[int, _Facts]:
 
 
 def _with_file(orders: Iterable[Order]) -> set[int]:
-    current = TicketFile.objects.filter(order_version=F("order__version"), order__in=orders)
+    living = TicketFile.objects.filter(order__in=orders, deleted_at=None)
+    current = living.filter(order_version=F("order__version"))
     return set(current.values_list("order_id", flat=True))
 
 

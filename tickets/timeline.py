@@ -92,6 +92,11 @@ def _files(order: Order) -> Iterator[Line]:
             f"version {file.order_version}, template {file.template_revision}, {file.size} bytes",
             tone="good",
         )
+        if file.deleted_at:
+            yield Line(
+                file.deleted_at, "file deleted",
+                f"version {file.order_version}: the event is long past",
+            )  # fmt: skip
 
 
 def _emails(order: Order) -> Iterator[Line]:

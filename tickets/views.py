@@ -19,8 +19,8 @@ from django.views.decorators.http import require_safe
 from orders import refunds
 from orders.models import Order
 
-from . import services
 from .buyer import names_are_open, renamable
+from .files import ticket_storage
 from .grants import grant, granted_order, order_of_link
 from .progress import progress
 
@@ -114,8 +114,10 @@ def order_pdf(request: HttpRequest, code: str) -> HttpResponseBase:
     if now.file is None:
         return _being_made(request, order, now.state)
     try:
-        stored = services.ticket_storage().open(now.file.name)
+        stored = ticket_storage().open(now.file.name)
     except FileNotFoundError:
+        if (then := progress(order)).state == "deleted":
+            return _being_made(request, order, then.state)
         logger.exception("order %s: its file is missing from the storage", order.code)
         return _being_made(request, order, "delayed")
     return FileResponse(
@@ -127,6 +129,6 @@ def order_pdf(request: HttpRequest, code: str) -> HttpResponseBase:
 
 
 def _being_made(request: HttpRequest, order: Order, state: str) -> HttpResponse:
-    status = 410 if state in ("cancelled", "refunded") else 202
+    status = 410 if state in ("cancelled", "refunded", "deleted") else 202
     context = {"order": order, "state": state}
     return render(request, "tickets/being_made.html", context, status=status)

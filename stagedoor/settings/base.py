@@ -209,6 +209,11 @@ PERSONAL_DAYS = env.float("PERSONAL_DAYS", default=90.0)
 if PERSONAL_DAYS < 1:
     raise ImproperlyConfigured("PERSONAL_DAYS must be 1 or more.")
 
+# Days after the start of an event, and after it was made, for which the PDF of an order is kept.
+FILES_DAYS = env.float("FILES_DAYS", default=90.0)
+if FILES_DAYS < 1:
+    raise ImproperlyConfigured("FILES_DAYS must be 1 or more.")
+
 # Who pays refunds back; see orders.payments.
 PAYMENTS = env.str("PAYMENTS", default="orders.payments.Recorded")
 

@@ -24,7 +24,7 @@ from tests.books import books_are_in_order
 from tests.conftest import MailFolder
 from tests.people import new_event, new_type, wish
 from tests.processes import SHIPPED, Process, Product, wait_for
-from tickets import services
+from tickets import files, services
 from tickets.models import Delivery, Ticket
 from tickets.services import Actor
 
@@ -171,10 +171,10 @@ def _check_order(placed: PlacedOrder, size: int, refunded: set[int]) -> None:
     if not left:
         assert order.refunds.exists()
         return
-    file = services.newest_file(order)
+    file = files.newest_file(order)
     assert file is not None
     if refunded:
-        with services.ticket_storage().open(file.name) as stored:
+        with files.ticket_storage().open(file.name) as stored:
             assert len(PdfReader(io.BytesIO(stored.read())).pages) == len(left)
 
 

@@ -27,7 +27,7 @@ from orders.wallclock import instant
 from tests.books import books_are_in_order
 from tests.conftest import Arm, MailFolder
 from tests.people import buy, new_event, new_type
-from tickets import announcement_foresight, services
+from tickets import announcement_foresight, files, services
 from tickets.models import Delivery, Ticket, TicketFile
 from tickets.services import Actor
 
@@ -149,8 +149,8 @@ def test_the_file_is_made_again_with_the_same_codes_and_no_second_email_of_ticke
     old, new = TicketFile.objects.order_by("order_version")
     assert (old.order_version, new.order_version) == (1, 2)
     now = Order.objects.get()
-    assert services.newest_file(now) == new
-    with services.ticket_storage().open(new.name) as stored:
+    assert files.newest_file(now) == new
+    with files.ticket_storage().open(new.name) as stored:
         assert f"{moved_to(kind.event, 0).starts_local:%H:%M}".encode() in stored.read()
     assert Delivery.objects.filter(kind="tickets").count() == 1
     assert len(mailbox.messages()) == 2
@@ -164,7 +164,7 @@ def test_until_the_new_file_is_made_the_old_one_is_there(kind: TicketType) -> No
     with pytest.raises(RuntimeError):
         drain(rounds=1)
     assert enqueued("rerender_tickets")
-    assert services.newest_file(Order.objects.get()) is not None
+    assert files.newest_file(Order.objects.get()) is not None
 
 
 def test_a_buyer_whose_tickets_are_not_made_yet_gets_them_with_the_new_time(
@@ -195,9 +195,9 @@ def test_a_render_under_way_while_the_event_moves_does_not_keep_the_old_time(
 
     at_failpoint(act)
     drain()
-    file = services.newest_file(Order.objects.get())
+    file = files.newest_file(Order.objects.get())
     assert file is not None
-    with services.ticket_storage().open(file.name) as stored:
+    with files.ticket_storage().open(file.name) as stored:
         shown = stored.read().decode()
     there = fresh(kind.event).starts
     assert f"{there.day} {there:%B %Y}" in shown

@@ -14,8 +14,8 @@ from jobs.testing import drain, enqueued
 from orders.models import Order, OrderStatus
 from tests.conftest import Arm, MailFolder
 from tests.people import buy, new_type
+from tickets.files import ticket_storage
 from tickets.models import Delivery, Ticket, TicketFile
-from tickets.services import ticket_storage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -26,8 +26,8 @@ from tests.conftest import MailFolder
 from tests.people import TicketTypeFactory, buy
 from tests.web import Answer
 from tickets import mail
+from tickets.files import ticket_storage
 from tickets.models import LINK, Delivery, Ticket, TicketFile
-from tickets.services import ticket_storage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

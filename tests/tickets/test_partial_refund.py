@@ -22,7 +22,7 @@ from orders.services import PlacedOrder, place_order
 from tests.books import books_are_in_order
 from tests.conftest import Arm, MailFolder
 from tests.people import buy, new_event, new_type, wish
-from tickets import services
+from tickets import files, services
 from tickets.models import Delivery, Ticket, TicketFile
 from tickets.services import Actor, Refused
 
@@ -41,9 +41,9 @@ def states(order: PlacedOrder) -> dict[int, str]:
 
 def pages(order: PlacedOrder) -> int:
     """Of the file of the order as it is now."""
-    file = services.newest_file(Order.objects.get(pk=order.id))
+    file = files.newest_file(Order.objects.get(pk=order.id))
     assert file is not None
-    with services.ticket_storage().open(file.name) as stored:
+    with files.ticket_storage().open(file.name) as stored:
         return len(PdfReader(io.BytesIO(stored.read())).pages)
 
 

@@ -21,7 +21,7 @@ from tests.books import books_are_in_order
 from tests.conftest import MailFolder
 from tests.people import buy, new_event, new_type
 from tests.processes import SHIPPED
-from tickets import rendering, services
+from tickets import files, rendering, services
 from tickets.models import Delivery, Ticket
 from tickets.services import Actor
 
@@ -116,9 +116,9 @@ def sell() -> PlacedOrder:
 
 
 def pages(order: Order) -> int:
-    file = services.newest_file(order)
+    file = files.newest_file(order)
     assert file is not None
-    with services.ticket_storage().open(file.name) as stored:
+    with files.ticket_storage().open(file.name) as stored:
         return int(stored.read().split()[1])
 
 

@@ -31,7 +31,7 @@ from tests.conftest import Arm, MailFolder
 from tests.people import box_office, buy, new_type
 from tests.tickets.conftest import Answers
 from tests.web import Answer, open_order, text
-from tickets import buyer, deliveries, door, services
+from tickets import buyer, deliveries, door, files, services
 from tickets.buyer import NewHolder, Outdated, TooOften
 from tickets.deliveries import Message
 from tickets.door import Door
@@ -66,9 +66,9 @@ def rename(order: PlacedOrder, name: str = "Grace Hopper", seq: int = 1) -> bool
 
 def file_text(order: PlacedOrder) -> str:
     """The words of the file that the order has now, without spaces."""
-    file = services.newest_file(Order.objects.get(pk=order.id))
+    file = files.newest_file(Order.objects.get(pk=order.id))
     assert file is not None
-    with services.ticket_storage().open(file.name) as stored:
+    with files.ticket_storage().open(file.name) as stored:
         pages = PdfReader(io.BytesIO(stored.read())).pages
         return re.sub(r"\s", "", "".join(page.extract_text() for page in pages))
 
@@ -116,7 +116,7 @@ def test_the_email_names_who_goes_in_and_brings_the_new_file(
         assert f"/o/{sent.secret}/" in content
         assert "the old code opens the door no more" in content
     file = TicketFile.objects.get(order_version=2)
-    with services.ticket_storage().open(file.name) as stored:
+    with files.ticket_storage().open(file.name) as stored:
         assert found["application/pdf"].get_content() == stored.read()
 
 
@@ -522,7 +522,7 @@ def test_wherever_names_change_the_last_email_brings_the_tickets_that_open_the_d
     now = Order.objects.get(pk=order.id)
     emails = Delivery.objects.filter(order=now).order_by("outbox_id")
     newest = [one for one in emails if one.state == "sent"][-1]
-    assert newest.file == services.newest_file(now)
+    assert newest.file == files.newest_file(now)
     printed = file_text(order)
     assert all(one.token in printed for one in now.tickets.all())
     assert not OutboxRow.objects.filter(subject=f"order:{order.id}").exists()

@@ -19,7 +19,7 @@ from tests.books import books_are_in_order
 from tests.conftest import MailFolder
 from tests.people import box_office, buy, new_type
 from tests.tickets.tries import try_now
-from tickets import page, services
+from tickets import files, page, services
 from tickets.models import Delivery, Ticket, TicketFile
 from tickets.services import Actor, Refused
 
@@ -150,7 +150,7 @@ def test_a_resending_whose_tickets_change_before_it_runs_waits_for_the_new_file(
     drain()
     assert try_now() is None
     again = Delivery.objects.get(kind="tickets", generation=2)
-    assert (again.state, again.file) == ("sent", services.newest_file(Order.objects.get()))
+    assert (again.state, again.file) == ("sent", files.newest_file(Order.objects.get()))
     books_are_in_order()
 
 
@@ -168,16 +168,16 @@ def test_rendering_again_gives_the_same_file_and_sends_no_second_email(
 
 def test_rendering_again_brings_back_a_file_that_the_storage_lost(sent: PlacedOrder) -> None:
     name = TicketFile.objects.get().name
-    services.ticket_storage().delete(name)
+    files.ticket_storage().delete(name)
     services.render_again(sent.id, STAFF)
     drain()
-    assert services.ticket_storage().exists(name)
+    assert files.ticket_storage().exists(name)
 
 
 def test_a_new_template_is_a_new_file_and_no_second_email(
     redis: Redis, sent: PlacedOrder, mailbox: MailFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services, "TEMPLATE_REVISION", page.TEMPLATE_REVISION + 1)
+    monkeypatch.setattr(files, "TEMPLATE_REVISION", page.TEMPLATE_REVISION + 1)
     Order.objects.update(email="new@example.org")
     services.render_again(sent.id, STAFF)
     drain()

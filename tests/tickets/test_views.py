@@ -21,8 +21,8 @@ from tests import servers
 from tests.conftest import MailFolder
 from tests.people import TicketTypeFactory, buy
 from tests.web import Answer, forget_connections, open_order, text
+from tickets.files import ticket_storage
 from tickets.models import Ticket, TicketFile, TicketStatus
-from tickets.services import ticket_storage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,7 +2,7 @@
 "use strict";
 const progress = document.getElementById("progress");
 const holders = document.getElementById("holders");
-const FINAL = ["emailed", "bounced", "partly_refunded", "refunded", "cancelled"];
+const FINAL = ["emailed", "bounced", "partly_refunded", "deleted", "refunded", "cancelled"];
 
 function show(status) {
   progress.dataset.state = status.state;

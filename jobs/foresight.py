@@ -11,7 +11,7 @@ from typing import Any
 
 from .job import ARGS_LIMIT, Fields, Job, MalformedJob
 from .prognosis import Effect, Prognosis
-from .purging import beyond_retention
+from .purging import retained_since
 from .registry import Kind, UnknownKind, kind_named, parse_entry
 
 TOO_OLD = Prognosis(
@@ -34,9 +34,10 @@ class Asked:
 def foresee(asked: Sequence[Asked]) -> dict[int, Prognosis]:
     """What a replay of each would do; one look at the database for each kind."""
     found: dict[int, Prognosis] = {}
+    known_since = retained_since()
     by_kind: dict[str, list[tuple[int, Any]]] = {}
     for one in asked:
-        if one.created_at and beyond_retention(one.created_at):
+        if one.created_at and one.created_at < known_since:
             found[one.id] = TOO_OLD
             continue
         try:

@@ -97,4 +97,9 @@ def _filled(sql: str, shelf: Shelf) -> str:
 
 def beyond_retention(created_at: datetime) -> bool:
     """Whether what a job of that age may have done is not known any more."""
-    return created_at < timezone.now() - timedelta(days=settings.JOBS["RETENTION_DAYS"])
+    return created_at < retained_since()
+
+
+def retained_since() -> datetime:
+    """What jobs that were created earlier may have done is not known any more."""
+    return timezone.now() - timedelta(days=settings.JOBS["RETENTION_DAYS"])

@@ -45,6 +45,7 @@ def _stream() -> StreamPart | None:
 
 def _sample(minute: datetime, books: Books, stream: StreamPart | None) -> Sample:
     workers = books.alive("worker")
+    finished = _finished(minute)
     return Sample(
         minute=minute,
         ages={
@@ -55,7 +56,8 @@ def _sample(minute: datetime, books: Books, stream: StreamPart | None) -> Sample
             "running": stream.running if stream else None,
         },
         depth={kind.kind: found for kind in books.kinds if (found := dict(_states(kind)))},
-        finished=_finished(minute),
+        finished=finished,
+        done=sum(number for number, _ in finished.values()),
         redis=stream is not None,
         workers=len(workers),
         slots=sum(one.slots for one in workers),
@@ -71,7 +73,7 @@ def _states(kind: KindRows) -> Iterator[tuple[str, int]]:
             yield state, number
 
 
-def _finished(minute: datetime) -> dict[str, list[float]]:
+def _finished(minute: datetime) -> dict[str, tuple[int, float]]:
     with connection.cursor() as cursor:
         cursor.execute(FINISHED, [minute - MINUTE, minute])
-        return {kind: [number, round(seconds, 3)] for kind, number, seconds in cursor.fetchall()}
+        return {kind: (number, round(seconds, 3)) for kind, number, seconds in cursor.fetchall()}

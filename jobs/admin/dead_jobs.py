@@ -27,6 +27,14 @@ ERROR_SHOWN = 140
 class DeadJobList(ChangeList):
     """A page of the list, with what its jobs are about: one look for all."""
 
+    _filters: tuple[Any, ...] | None = None
+
+    def get_filters(self, request: HttpRequest) -> Any:
+        """Made once: an action asks for them twice, and each time every dead job is counted."""
+        if self._filters is None:
+            self._filters = super().get_filters(request)
+        return self._filters
+
     def get_results(self, request: HttpRequest) -> None:
         """The page, each job knowing its subject."""
         super().get_results(request)

@@ -8,13 +8,14 @@ from datetime import datetime
 from django.contrib import messages
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.db.models import QuerySet
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from jobs import dead_letters, foresight, replay
 from jobs.foresight import Asked
-from jobs.models import DeadJob, OutboxRow, ReplayBatch
+from jobs.models import ArgsDecoder, DeadJob, OutboxRow, ReplayBatch
 from jobs.prognosis import Effect, Prognosis
 
 from . import deeds
@@ -41,12 +42,10 @@ class Plan:
         return [*self.safe, *self.twice] if twice else self.safe
 
 
-def _plan(keys: Sequence[int]) -> Plan:
-    rows = OutboxRow.objects.dead().filter(pk__in=[key for key in keys if key > 0])
-    asked = [Asked(*row) for row in rows.values_list("pk", "kind", "args", "created_at")]
-    found = foresight.foresee(asked)
+def _plan(chosen: QuerySet[DeadJob]) -> Plan:
+    found = foresight.foresee(asked := _asked(chosen))
     words = Counter(_without_times(prognosis) for prognosis in found.values())
-    refused = sum(key < 0 for key in keys)
+    refused = chosen.filter(pk__lt=0).count()
     if refused:
         words["no outbox row stands behind it: look at it alone"] = refused
     impossible = sum(one.effect is Effect.IMPOSSIBLE for one in found.values())
@@ -57,6 +56,14 @@ def _plan(keys: Sequence[int]) -> Plan:
         words=words.most_common(TEXTS_SHOWN),
         held=held_in_words({one.kind for one in asked}),
     )
+
+
+def _asked(chosen: QuerySet[DeadJob]) -> list[Asked]:
+    # Thousands at once: their keys do not go to and fro, and one decoder reads them all.
+    decode = ArgsDecoder().decode
+    rows = OutboxRow.objects.dead().filter(pk__in=chosen.filter(pk__gt=0).values("pk"))
+    found = rows.values_list("pk", "kind", Cast("args", TextField()), "created_at")
+    return [Asked(pk, kind, decode(args), created_at) for pk, kind, args, created_at in found]
 
 
 def _without_times(prognosis: Prognosis) -> str:
@@ -72,7 +79,7 @@ def replay_view(
     seen = deeds.seen(request.POST)
     if "confirmed" not in request.POST or seen is None:
         return _ask(admin, request, jobs, "replay_many.html", "Replay dead jobs?", plan=True)
-    plan = _plan(_keys(jobs, seen))
+    plan = _plan(_chosen(jobs, seen))
     chosen = plan.chosen(twice="twice" in request.POST)
     deed = deeds.deed(request, "Replayed", None, "dead jobs", DeadJob)
     taken = replay.replay(
@@ -102,15 +109,16 @@ def discard_view(
             messages.error(request, deeds.REASON_WANTED)
         return _ask(admin, request, jobs, "discard_many.html", "Discard dead jobs?", plan=False)
     deed = deeds.deed(request, f"Discarded: {reason}", None, "dead jobs", DeadJob)
-    taken = replay.discard(_keys(jobs, seen), seen, deed, reason)
+    keys = list(_chosen(jobs, seen).values_list("pk", flat=True))
+    taken = replay.discard(keys, seen, deed, reason)
     dead_letters.take_away(taken.letters)
     messages.success(request, f"{len(taken.keys)} were discarded.")
     return _to_list()
 
 
-def _keys(jobs: QuerySet[DeadJob], seen: datetime) -> list[int]:
+def _chosen(jobs: QuerySet[DeadJob], seen: datetime) -> QuerySet[DeadJob]:
     # What died after the page that asked was made was not in its count.
-    return list(jobs.filter(dead_at__lte=seen).order_by().values_list("pk", flat=True))
+    return jobs.filter(dead_at__lte=seen).order_by()
 
 
 def _ask(
@@ -118,10 +126,10 @@ def _ask(
     template: str, title: str, *, plan: bool,
 ) -> HttpResponse:  # fmt: skip
     seen = deeds.now()
-    keys = _keys(jobs, seen)
+    chosen = _chosen(jobs, seen)
     return page(
         admin, request, template, title,
-        seen=seen, number=len(keys), plan=_plan(keys) if plan else None,
+        seen=seen, number=chosen.count(), plan=_plan(chosen) if plan else None,
         across=request.POST.get("select_across") == "1", reason_limit=deeds.REASON_LIMIT,
         selected=request.POST.getlist(ACTION_CHECKBOX_NAME), box=ACTION_CHECKBOX_NAME,
     )  # fmt: skip

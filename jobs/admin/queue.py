@@ -37,9 +37,8 @@ PATIENCE = 1.0
 EVERY = 5
 """Seconds between two looks of an open page."""
 PAST = """
-SELECT to_timestamp(floor(extract(epoch FROM minute) / %(bucket)s) * %(bucket)s) AS at,
-    max((ages->>'not_paused')::float8),
-    avg((SELECT coalesce(sum((one.value->>0)::float8), 0) FROM jsonb_each(finished) AS one))
+SELECT date_bin(make_interval(secs => %(bucket)s), minute, 'epoch') AS at,
+    max((ages->>'not_paused')::float8), avg(done)::float8
 FROM jobs_sample WHERE minute >= %(since)s GROUP BY at ORDER BY at
 """
 

@@ -8,13 +8,14 @@ class Sample(models.Model):
 
     `ages`: seconds by reason, null where there was nothing, or where Redis did not answer
     (`redis`). `depth`: jobs that were not done, by kind and state. `finished`: by kind, how many
-    jobs were done in the minute before, and their mean seconds.
+    jobs were done in the minute before, and their mean seconds; `done`: all of them.
     """
 
     minute = models.DateTimeField(primary_key=True)
     ages = models.JSONField()
     depth = models.JSONField()
     finished = models.JSONField()
+    done = models.PositiveIntegerField(db_default=0)
     redis = models.BooleanField()
     workers = models.PositiveSmallIntegerField()
     slots = models.PositiveIntegerField()

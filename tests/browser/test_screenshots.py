@@ -241,10 +241,11 @@ def _night() -> None:
     minute = timezone.now().replace(second=0, microsecond=0)
     for ago in (*range(100), *range(110, 180)):
         rush = max(0.0, 1 - abs(ago - 60) / 25)
+        number = int(20 + 100 * rush)
         Sample.objects.create(
             minute=minute - timedelta(minutes=ago), redis=True, depth={},
             ages={"oldest": 620 * rush, "not_paused": 620 * rush}, workers=1, slots=8, busy=8,
-            finished={"render_tickets": [int(20 + 100 * rush), 3.9]}, relays=1, schedulers=1,
+            finished={"render_tickets": [number, 3.9]}, done=number, relays=1, schedulers=1,
         )  # fmt: skip
     processes.say_alive("worker", "box-office-1", "8 of 8 slots busy", 8, 8)
     processes.say_alive("relay", "box-office", "relaying")

@@ -170,7 +170,7 @@ def kept(minutes_ago: int, age: float | None, finished: int) -> None:
     Sample.objects.create(
         minute=minute, ages={"oldest": age, "not_paused": age}, depth={}, redis=True, workers=1,
         finished={"drill_row": [finished, 2.0], "drill_call": [1, 0.5]}, slots=8, busy=8, relays=1,
-        schedulers=1,
+        schedulers=1, done=finished + 1,
     )  # fmt: skip
 
 
@@ -213,7 +213,7 @@ def test_a_longer_past_is_drawn_with_no_more_points(browser: Client, hours: int)
         Sample(
             minute=minute - timedelta(minutes=ago), ages={"not_paused": 50.0}, depth={},
             finished={"drill_row": [12, 1.0]}, redis=True, workers=1, slots=8, busy=1, relays=1,
-            schedulers=1,
+            schedulers=1, done=12,
         )
         for ago in range(168 * 60)
     )  # fmt: skip

@@ -72,7 +72,9 @@ def test_the_jobs_of_the_minute_before_are_counted_with_their_mean() -> None:
     for ago, count, seconds in ((61, 5, 9.0), (59, 2, 1.0), (1, 2, 3.0), (-1, 7, 9.0)):
         done("drill_row", count, seconds=seconds, ago=since + ago)
     done("drill_call", ago=since + 30)
-    assert sample().finished == {"drill_row": [4, 2.0], "drill_call": [1, 1.0]}
+    taken = sample()
+    assert taken.finished == {"drill_row": [4, 2.0], "drill_call": [1, 1.0]}
+    assert taken.done == 5
 
 
 def test_who_works_is_counted_with_slots() -> None:

@@ -75,6 +75,12 @@ def test_the_next_due_time_stays_until_somebody_decides_it(looker: Looker) -> No
     assert told(looker, "late_seconds") == pytest.approx(2.5)
 
 
+def test_a_process_of_the_build_before_knows_that_another_decides(looker: Looker) -> None:
+    step([MINUTELY], "one", START)
+    step([dataclasses.replace(MINUTELY, cron="*/2 * * * *")], "two", after(300))
+    assert told(looker, "next_due_timestamp_seconds") == after(330).timestamp()
+
+
 def test_of_due_times_that_did_not_fire_the_last_that_did_is_told(looker: Looker) -> None:
     step([MINUTELY], "one", START)
     step([MINUTELY], "one", after(31))

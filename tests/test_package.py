@@ -102,7 +102,7 @@ def test_every_path_that_a_unit_names_is_there_once_installed(installed: Path) -
     named = {
         path
         for unit in units
-        for path in re.findall(r"/opt/stagedoor/current/(\S+)", unit.read_text())
+        for path in re.findall(r"/opt/stagedoor/(?:current|%i)/(\S+)", unit.read_text())
     }
     assert {"bin/stagedoor", "bin/python"} <= named
     for path in named:

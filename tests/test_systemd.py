@@ -35,7 +35,7 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     for path in folder.glob("*.service"):
-        text = re.sub(r"/opt/stagedoor/current/bin/\w+", str(program), path.read_text())
+        text = re.sub(r"/opt/stagedoor/(current|%i)/bin/\w+", str(program), path.read_text())
         path.write_text(text)
     return folder
 
@@ -118,5 +118,5 @@ def test_no_unit_says_what_the_file_for_all_of_them_overrides() -> None:
 
 
 def test_static_files_are_for_nginx_to_read() -> None:
-    text = (FOLDER / "stagedoor-migrate.service").read_text()
+    text = (FOLDER / "stagedoor-migrate@.service").read_text()
     assert re.search(r"^ExecStart=/bin/sh -c 'umask 022 && exec \S+ collectstatic ", text, re.M)

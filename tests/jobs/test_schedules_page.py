@@ -188,7 +188,7 @@ def test_the_history_goes_on_from_page_to_page_and_leaves_none_out(browser: Clie
 
 def test_a_place_in_the_history_that_is_none_is_the_newest(browser: Client) -> None:
     slots(1)
-    for before in ("x", "2026-13-01T00:00Z", "2026-11-30T10:00", "\0"):
+    for before in ("x", "2026-13-01T00:00Z", "2000-01-01T00:00", "\0"):
         assert one(browser, before=before).context["slots"]
     for before in ("0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00"):
         assert one(browser, before=before).status_code == 200

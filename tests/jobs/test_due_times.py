@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from cronsim import CronSim
 
-from jobs.due_times import DueTime, due_times
+from jobs.due_times import DueTime, due_times, in_words
 
 FORMS = [
     "* * * * *", "*/7 * * * *", "5/20 * * * *", "0-10/3 * * * *", "1,2,30-32,58 * * * *",
@@ -153,3 +153,9 @@ def two_days(cron: str, tz: str, after: datetime, start: datetime) -> list[DueTi
     """The due times after `after` up to two days after `start`."""
     end = start + timedelta(days=2)
     return list(itertools.takewhile(lambda due: due.at <= end, due_times(cron, tz, after)))
+
+
+def test_an_expression_is_told_in_words_and_one_without_words_as_it_is() -> None:
+    assert in_words("15 4 * * *") == "At 04:15 every day"
+    assert in_words("often") == "often"
+    assert [form for form in FORMS if in_words(form) == form] == []

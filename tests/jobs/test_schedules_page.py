@@ -110,6 +110,10 @@ def test_the_list_has_what_this_build_does_not_declare_and_says_so(browser: Clie
     assert "no scheduler of this build has seen it yet" in page, "of the two that are declared"
     assert "Run now" not in shown(one(browser, "gone"))
     assert browser.get(f"{LIST}run/?name=gone").status_code == 404
+    # A build that is gone may have known zones and expressions that this one does not.
+    ScheduleCursor.objects.filter(name="gone").update(tz="Mars/Olympus", cron="often")
+    slots(1, "gone")
+    assert "often: often , on the clock of Mars/Olympus" in shown(one(browser, "gone"))
     post(browser, "pause", "gone", reason="it comes again")
     ScheduleCursor.objects.all().delete()
     assert "it comes again" in shown(browser.get(LIST))

@@ -110,8 +110,8 @@ def _sentence(seen: Outlook) -> str:
     seconds = seen.drain_seconds()
     if seconds == math.inf:
         return f"{jobs}, and nobody works on them{held}."
-    done = clock(seen.at + timedelta(seconds=seconds))
-    return f"{jobs}, done in {coarse(seconds)} (at {done}) on {seen.fleet.slots} slots{held}."
+    done, within = clock(seen.at + timedelta(seconds=seconds)), coarse(max(1.0, seconds))
+    return f"{jobs}, done in {within} (at {done}) on {seen.fleet.slots} slots{held}."
 
 
 def _past(hours: int, now: datetime, books: Books) -> dict[str, Any]:

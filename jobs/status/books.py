@@ -18,7 +18,7 @@ WHERE until > statement_timestamp() OR by = %s ORDER BY kind
 """
 PROCESSES = """
 SELECT role, name, host, build, status, slots, busy,
-    extract(epoch FROM statement_timestamp() - seen_at)::float8
+    greatest(0, extract(epoch FROM statement_timestamp() - seen_at)::float8)
 FROM jobs_process WHERE seen_at > statement_timestamp() - make_interval(secs => %s)
 ORDER BY role, name
 """

@@ -1,8 +1,11 @@
 """The page "Queue" in a real browser: open, it follows by itself."""
 
+from playwright.sync_api import Page, Route
+
 from jobs import processes
 from jobs.models import Process
 from tests.jobs.looks import put
+from tests.processes import wait_for
 
 from .conftest import LogIn
 from .people import employee
@@ -22,3 +25,24 @@ def test_an_open_page_follows_the_queue_and_keeps_what_is_opened(log_in: LogIn) 
     # Not loaded anew: the table is still open.
     assert duty.window.do(lambda page: page.evaluate("performance.timeOrigin")) == before
     assert duty.main(lambda main: main.locator("details[open]").count()) == 1
+
+
+def test_an_open_page_has_one_look_under_way_while_a_server_hangs(log_in: LogIn) -> None:
+    duty = log_in(employee("jobs.view_sample", name="patient"))
+    hanging: list[Route] = []
+
+    def open_page(page: Page) -> None:
+        page.clock.install()
+        page.route("**/admin/jobs/sample/?part*", lambda route: hanging.append(route))
+        page.goto("/admin/jobs/sample/")
+        page.clock.run_for(21_000)
+
+    def later(page: Page) -> bool:
+        page.clock.run_for(5_000)
+        return len(hanging) == 2
+
+    duty.window.do(open_page)
+    assert len(hanging) == 1, "not one each 5 s"
+    duty.window.do(lambda page: hanging[0].continue_())
+    wait_for(lambda: duty.window.do(later), "the next look", 10)
+    duty.window.do(lambda page: page.unroute_all(behavior="ignoreErrors"))

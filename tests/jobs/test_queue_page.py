@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs import holds, processes
-from jobs.models import OutboxRow, Sample
+from jobs.models import OutboxRow, Process, Sample
 from jobs.samples import take
 from tests.browser.people import employee
 from tests.web import text
@@ -241,6 +241,18 @@ def test_whoever_works_is_shown_with_slots_and_build(browser: Client) -> None:
     assert '<meter min="0" max="8" value="3">3</meter> 3 of 8' in page
     for who in ("worker worker-1", "relay relay-1", "scheduler scheduler-1"):
         assert f'<th scope="row">{who}</th>' in page
+
+
+def test_who_is_seen_by_a_clock_that_jumped_back_is_seen_now(browser: Client) -> None:
+    Process.objects.update(seen_at=timezone.now() + timedelta(hours=1))
+    page = text(browser.get(PAGE))
+    assert page.count('<td data-label="seen">0 s ago</td>') == 3
+
+
+def test_what_is_done_in_no_time_is_done_in_a_second(browser: Client) -> None:
+    done("drill_row", seconds=0.01)
+    put()
+    assert "1 job is due, done in 1 s (at " in text(browser.get(PAGE))
 
 
 def test_the_time_to_drain_is_the_one_of_the_order_page(browser: Client) -> None:

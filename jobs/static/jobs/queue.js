@@ -2,6 +2,8 @@
 "use strict";
 const queue = document.getElementById("queue");
 const away = document.getElementById("queue-away");
+const PATIENCE_MS = 30000;
+let looking = false;
 
 // Only what differs: what is read aloud, opened or selected stays.
 function show(text) {
@@ -19,17 +21,20 @@ function show(text) {
   });
 }
 
+// One at a time: while a server hangs, looks of an open page would take every thread of the web part.
 async function look() {
-  if (document.hidden) return;
+  if (document.hidden || looking) return;
+  looking = true;
   let seen = false;
   try {
-    const answer = await fetch(queue.dataset.url);
+    const answer = await fetch(queue.dataset.url, { signal: AbortSignal.timeout(PATIENCE_MS) });
     // Who is logged out is led to another page.
     seen = answer.ok && !answer.redirected;
     if (seen) show(await answer.text());
   } catch {
     // Told below: the next look may tell more.
   }
+  looking = false;
   away.hidden = seen;
 }
 

@@ -141,9 +141,10 @@ class ComputeProcess:
 
 
 def _serve(pipe: Connection, warm_up: tuple[str, ...], memory: int) -> None:
-    # The worker ends this process by closing the pipe; a signal to the group must not cut a render.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # The worker ends this process by closing the pipe; a signal to the group, or to all of a unit,
+    # whatever it asks of the worker, must not cut a render.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     # Whoever answers a buyer, and the database behind it, goes first on a machine that does both.
     os.nice(NICENESS)
     if memory:

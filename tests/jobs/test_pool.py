@@ -86,7 +86,7 @@ def test_an_error_keeps_its_process_and_its_traceback(pool: Pool) -> None:
     assert pool.compute(60, begun, process_id) == pid
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2])
 def test_a_signal_to_the_group_does_not_cut_the_work(pool: Pool, number: int) -> None:
     assert pool.compute(60, begun, survives, number) == pool.compute(60, begun, process_id)
 

@@ -16,9 +16,10 @@ def capacity_screen(
     plan: Plan, sources: dict[str, str], nights: Sequence[Night], maxlen: int, mark: int
 ) -> str:
     """All of it. `sources`: how each kind's cost is known; `maxlen`, `mark`: entries, rows."""
+    outcomes = plan.outcomes()
     parts = (
-        _answer(plan), _costs(plan.chain, sources), _minutes(plan.outcomes()),
-        _stream(plan, maxlen, mark), _past(nights),
+        _answer(plan), _costs(plan.chain, sources), _minutes(outcomes),
+        _stream(plan, outcomes, maxlen, mark), _past(nights),
     )  # fmt: skip
     return "\n\n".join("\n".join(part) for part in parts)
 
@@ -112,14 +113,14 @@ def _end(outcome: Outcome) -> str:
     return f"after {span(outcome.ends)}" if outcome.ends is not None else "not within 6 h"
 
 
-def _stream(plan: Plan, maxlen: int, mark: int) -> Iterator[str]:
+def _stream(plan: Plan, outcomes: Sequence[Outcome], maxlen: int, mark: int) -> Iterator[str]:
     entries = plan.orders * sum(step.number for step in plan.chain)
     kept = min(entries, maxlen)
     yield (
         f"stream           {entries:.0f} entries, {maxlen} are kept: "
         f"{kept * BYTES_PER_ENTRY / 1e6:.1f} MB of Redis"
     )
-    most = max(outcome.peak.depth for outcome in plan.outcomes())
+    most = max(outcome.peak.depth for outcome in outcomes)
     held = "" if most < mark else ": THEY WILL HOLD, rows wait in the outbox"
     yield f"not done at once {most:.0f} at most; relays hold at {mark}{held}"
 

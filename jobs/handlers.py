@@ -49,7 +49,7 @@ def purge_shelf(job: Job[ShelfArgs]) -> None:
 
 declare(
     Schedule(
-        name="purge", words="Forgets what its time is over for: old jobs, words of old emails",
+        name="purge", words="Forgets what its time is over for: old jobs, files, words of emails",
         cron="15 4 * * *", kind="purge", catch_up=ONCE, grace=3600,
     )
 )  # fmt: skip

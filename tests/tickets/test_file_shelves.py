@@ -218,17 +218,19 @@ def test_cut_anywhere_the_next_run_ends_it(
     def die() -> None:
         raise KeyboardInterrupt
 
+    def go() -> None:
+        for step in (mark, unlink):
+            step()
+
     once(place, die)
     file = TicketFile.objects.get()
     with pytest.raises(KeyboardInterrupt):
-        for step in (mark, unlink):
-            step()
+        go()
     file.refresh_from_db()
     assert file.name, "it is not forgotten before its content is"
     assert (file.deleted_at is None) == (place == "files.orders_locked")
     assert path_of(file).exists() == (place != "files.unlinked")
-    for step in (mark, unlink):
-        step()
+    go()
     assert is_deleted(file)
     books_are_in_order()
 

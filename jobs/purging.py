@@ -5,6 +5,7 @@ What is cut between two of them is taken up by the next run: to delete is to rea
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -57,16 +58,27 @@ def until_of(shelf: Shelf, now: datetime) -> datetime:
 
 
 def sweep(shelf: Shelf, after: int, now: datetime) -> int | None:
-    """Batch after batch from the key `after` on, for PURGE_SECONDS; the key to go on from, None
-    where it is done. Raises a database error: what was committed stays."""
-    ends = time.monotonic() + settings.JOBS["PURGE_SECONDS"]
-    last: int | None = after
-    while last is not None:
-        last = take(shelf, last, until_of(shelf, now)).last
+    """Batch after batch from the key `after` on, see `in_steps`. Raises a database error: what was
+    committed stays."""
+
+    def step(last: int) -> int | None:
+        batch = take(shelf, last, until_of(shelf, now))
         failpoint("purging.committed")
+        return batch.last
+
+    return in_steps(step, after)
+
+
+def in_steps(step: Callable[[int], int | None], start: int) -> int | None:
+    """`step` from `start` on, each from where the one before says, for PURGE_SECONDS; where to go
+    on, None where it is done."""
+    ends = time.monotonic() + settings.JOBS["PURGE_SECONDS"]
+    place: int | None = start
+    while place is not None:
+        place = step(place)
         if time.monotonic() >= ends:
-            return last
-    return None
+            break
+    return place
 
 
 def take(shelf: Shelf, after: int, until: datetime) -> Batch:

@@ -99,6 +99,13 @@ def _share(name: str) -> bool:
         return bool(cursor.fetchone()[0])
 
 
+def named(names: Collection[str]) -> set[str]:
+    """Those of these contents that a row names, deleted or not."""
+    rows = TicketFile.objects.filter(name__in=names)
+    living, deleted = rows.filter(deleted_at=None), rows.exclude(deleted_at=None).exclude(name="")
+    return {name for found in (living, deleted) for name in found.values_list("name", flat=True)}
+
+
 def lock_contents(names: Collection[str]) -> set[str]:
     """In the caller's transaction: those of these contents that nobody is about to name, nor may
     until it ends. The others are left out: nothing is waited for."""

@@ -31,6 +31,9 @@ FORGOTTEN = Prognosis(
 )
 GONE = Prognosis(Effect.IMPOSSIBLE, "there is no such order")
 FILE_TO_COME = Prognosis(Effect.SAFE, "its file is being made; it is sent once that is there: safe")
+FILE_DELETED = Prognosis(
+    Effect.IMPOSSIBLE, "its file was deleted, so long is the event past: render it again first"
+)
 NO_FILE = Prognosis(Effect.NOTHING, "the order has no file: nothing will happen")
 
 
@@ -40,7 +43,7 @@ def of_emails(messages: Sequence[Message]) -> list[Prognosis]:
     orders = _orders(numbers)
     begun = _begun(numbers)
     newest = _newest_sent(begun.values())
-    with_file = set(_versions(numbers))
+    with_file, with_deleted = _with_file(numbers)
     known = _asked_for(messages)
     now = timezone.now()
 
@@ -58,7 +61,9 @@ def of_emails(messages: Sequence[Message]) -> list[Prognosis]:
         if later and later.generation > message.generation:
             return _overtaken(later, now)
         if message.kind in WITH_TICKETS and (order.pk, order.version) not in with_file:
-            return FILE_TO_COME if is_asked_for(message) else NO_FILE
+            deleted = (order.pk, order.version) in with_deleted
+            missing = FILE_DELETED if deleted else FILE_TO_COME
+            return missing if is_asked_for(message) else NO_FILE
         return repeated(delivery, now) if delivery else SAFE
 
     return [one(message) for message in messages]
@@ -151,6 +156,14 @@ def _versions(numbers: Iterable[int]) -> Mapping[tuple[int, int], tuple[int, dat
     files = living.order_by("template_revision")
     found = files.values_list("order_id", "order_version", "template_revision", "made_at")
     return {(order, version): (revision, at) for order, version, revision, at in found}
+
+
+def _with_file(numbers: Iterable[int]) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    """Orders and versions that have a file, and those that had one which is deleted."""
+    files = TicketFile.objects.filter(order_id__in=numbers)
+    found = files.values_list("order_id", "order_version", "deleted_at")
+    living = {(order, version) for order, version, deleted in found if deleted is None}
+    return living, {(order, version) for order, version, deleted in found if deleted}
 
 
 def _out_of_date(order: Order, kind: MessageKind) -> str:

@@ -33,6 +33,7 @@ from . import (
     sending,
     services,
     shelves,  # noqa: F401 (they register themselves)
+    stray_handlers,  # noqa: F401 (its kind registers itself)
 )
 from .deliveries import Message
 from .files import deleted_file, newest_file, told_deleted

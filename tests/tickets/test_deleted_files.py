@@ -21,7 +21,7 @@ from tests.people import box_office, buy, new_event, new_type
 from tests.web import Answer, open_order, text
 from tickets import services
 from tickets.files import newest_file, ticket_storage
-from tickets.handlers import OrderArgs
+from tickets.handlers import OrderArgs, ResendArgs
 from tickets.models import Delivery, TicketFile
 from tickets.services import Actor
 
@@ -103,6 +103,10 @@ def test_replays_foresee_that_there_is_no_file(order: PlacedOrder) -> None:
     assert kind.foresee is not None
     [found] = kind.foresee([OrderArgs(order.id)])
     assert found.effect is Effect.SAFE, "it makes one"
+    kind = kind_named("resend_tickets")
+    assert kind.foresee is not None
+    [found] = kind.foresee([ResendArgs(order.id, 2)])
+    assert "render it again first" in found.text
     [about] = subjects.describe([f"order:{order.id}"]).values()
     assert "file ready" not in about.state
 

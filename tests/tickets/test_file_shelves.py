@@ -24,6 +24,7 @@ from tests.conftest import Arm, MailFolder
 from tests.cuts import Cut
 from tests.people import buy, new_event, new_type
 from tests.processes import Product
+from tests.tickets.sessions import elsewhere
 from tests.tickets.tries import try_now
 from tickets import file_shelves, files, services
 from tickets.models import TicketFile
@@ -91,19 +92,6 @@ def once(at_failpoint: Arm) -> Once:
         return answers
 
     return arm
-
-
-def elsewhere[T](deed: Callable[[], T]) -> T:
-    """Done by another session, and its answer."""
-
-    def act() -> T:
-        try:
-            return deed()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(act).result(timeout=30)
 
 
 def path_of(file: TicketFile) -> Path:

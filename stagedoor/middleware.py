@@ -3,9 +3,11 @@
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.encoding import iri_to_uri
+from django_prometheus.middleware import PrometheusAfterMiddleware
 
 from jobs.correlation import accept_request_id, accept_trace, correlated
 from jobs.outage import is_outage, told
@@ -61,3 +63,15 @@ class AnswerOutagesMiddleware:
             return None
         logger.warning("outage in %s: %s", request.method, told(error))
         return busy(request)
+
+
+class CountRequestsMiddleware(PrometheusAfterMiddleware):  # type: ignore[misc]
+    """django-prometheus' own, where any method that a stranger makes up is one and the same."""
+
+    def label_metric(
+        self, metric: Any, request: HttpRequest, response: HttpResponse | None = None, **labels: str
+    ) -> Any:
+        # It counts requests so, and times them by whatever was sent: 17 series for each word.
+        if "method" in labels:
+            labels["method"] = self._method(request)
+        return super().label_metric(metric, request, response, **labels)

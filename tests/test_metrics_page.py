@@ -1,6 +1,7 @@
 """`/metrics` of the web part: there for a Prometheus, not there for anybody else."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -62,6 +63,17 @@ def test_it_tells_nothing_of_what_web_does_not_do() -> None:
     assert "stagedoor_bounces_total" in page
     for name in ("stagedoor_slots", "stagedoor_jobs_relayed", "stagedoor_loop_lag"):
         assert name not in page
+
+
+def test_what_strangers_make_up_makes_no_series() -> None:
+    visitor = Client()
+    for path in ("/", "/no-such-page-7/", "/orders/MADEUP77/", "/static/made-up-7"):
+        visitor.generic("MADEUP7", path)
+        visitor.get(path, headers={"Host": "made-up-7.example"})
+    page = text(asked())
+    assert 'method="<invalid method>",view="event-list"' in page
+    assert 'view="<unnamed view>"' in page
+    assert not re.findall("made.?up.?7", page, re.IGNORECASE)
 
 
 @pytest.mark.skipif(

@@ -68,7 +68,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "django_prometheus.middleware.PrometheusAfterMiddleware",
+    "stagedoor.middleware.CountRequestsMiddleware",
 ]
 ROOT_URLCONF = "stagedoor.urls"
 WSGI_APPLICATION = "stagedoor.wsgi.application"

@@ -9,12 +9,13 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from . import events
+from . import events, tally
 from .correlation import request_id, trace
 from .failpoint import failpoint
 from .job import ARGS_LIMIT, ENVELOPE, MalformedJob, encode_job
 from .models import OutboxRow, What
 from .registry import Kind, Lane, kind_named, parse_entry
+from .tally import State
 
 CHANNEL = "jobs_outbox"
 PROBE_LOCK = 731_733
@@ -177,18 +178,32 @@ def bulk_room(held: Sequence[str] = ()) -> int:
     None while a ticket is late: due for BULK_LATE seconds, not done and not of a kind that is
     held. Else so few that a ticket waits behind BULK_OUT of them at most.
     """
+    most = int(settings.JOBS["BULK_OUT"])
+    return 0 if _tickets_are_late(held) else most - _bulk_out(most)
+
+
+def _tickets_are_late(held: Sequence[str]) -> bool:
+    # By the count that a relay keeps: this is asked at each step, also of a long backlog.
+    counted = tally.lately()
+    limit = counted.now - settings.JOBS["BULK_LATE"]
+    return any(
+        rows.available_at < limit and rows.lane != Lane.BULK and rows.kind not in held
+        for rows in counted.of(State.DUE, State.RELAYED)
+    )
+
+
+def _bulk_out(most: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT count(*) FILTER (WHERE lane = %(bulk)s AND relayed_at IS NOT NULL),
-                count(*) FILTER (WHERE lane <> %(bulk)s AND kind <> ALL(%(held)s)
-                    AND available_at < statement_timestamp() - make_interval(secs => %(late)s))
-            FROM jobs_outbox WHERE dead_at IS NULL
+            SELECT count(*) FROM (
+                SELECT FROM jobs_outbox
+                WHERE lane = %s AND relayed_at IS NOT NULL AND dead_at IS NULL LIMIT %s
+            ) AS out
             """,
-            {"bulk": Lane.BULK, "held": list(held), "late": settings.JOBS["BULK_LATE"]},
+            [Lane.BULK, most],
         )
-        out, late = cursor.fetchone()
-    return 0 if late else max(0, settings.JOBS["BULK_OUT"] - int(out))
+        return int(cursor.fetchone()[0])
 
 
 def bulk_is_due(held: Sequence[str]) -> bool:

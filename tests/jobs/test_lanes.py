@@ -9,7 +9,7 @@ from django.conf import settings as django_settings
 from django.db import transaction
 from django.db.models.functions import Now
 
-from jobs import holds
+from jobs import holds, tally
 from jobs.job import Job
 from jobs.models import OutboxRow
 from jobs.outbox import any_due, enqueue
@@ -105,3 +105,17 @@ def test_a_kind_of_tickets_that_is_held_holds_up_no_bulk(stream: RelayStream) ->
     assert not any_due(), "a worker that drains does not wait for what is paused"
     holds.resume("ticket")
     assert any_due()
+
+
+def test_whether_tickets_are_late_is_read_in_the_count_that_a_relay_keeps(
+    stream: RelayStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tally, "LARGE", 1)
+    [ticket] = put("ticket", 1)
+    OutboxRow.objects.filter(pk=ticket).update(available_at=Now() - timedelta(seconds=6))
+    tally.count_and_keep()
+    OutboxRow.objects.filter(pk=ticket).delete()
+    put("bulk", 5)
+    assert step(stream, 500) == 0
+    tally.count_and_keep()
+    assert step(stream, 500) == 5

@@ -31,7 +31,8 @@ def delete_stray_files(job: Job[FolderArgs]) -> None:
 
 declare(
     Schedule(
-        name="stray_files", words="Deletes PDFs that no order has: their render was cut, or too late",
+        name="stray_files",
+        words="Deletes PDFs that no order has: their render was cut, or too late",
         cron="45 4 * * 0", kind="delete_stray_files", args={"folder": 0},
         catch_up=ONCE, grace=3600,
     )

@@ -1,6 +1,7 @@
 """How a line of log looks: JSON in production, readable in development; ids on both."""
 
 import logging
+import math
 import re
 from datetime import UTC, datetime
 from numbers import Number
@@ -30,6 +31,12 @@ def without_secrets(text: str) -> str:
     return ADDRESS.sub("…@…", masked) if "@" in masked or "%40" in masked else masked
 
 
+def _is_json(value: Any) -> bool:
+    # Python writes what is no number as NaN, which no reader of JSON knows.
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return isinstance(value, Number | None) and finite
+
+
 class JsonFormatter(_JsonFormatter):
     """One JSON object a line: time, level, logger, message, request id, trace, and the extras.
 
@@ -57,7 +64,7 @@ class JsonFormatter(_JsonFormatter):
         What is no text becomes text here: Django hands over requests, whose words name their path.
         """
         masked = {
-            name: value if isinstance(value, Number | None) else without_secrets(str(value))
+            name: value if _is_json(value) else without_secrets(str(value))
             for name, value in log_data.items()
         }
         return super().jsonify_log_record(masked)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import sys
 import time
 from typing import Any
@@ -146,6 +147,13 @@ def test_a_mask_cuts_no_escape_of_json(before: str) -> None:
     found = as_json(record(f"{before}zoe@example.org{before}"))
     assert "…@…" in found["message"]
     assert "zoe" not in found["message"]
+
+
+def test_what_is_no_number_is_written_as_text() -> None:
+    found = as_json(record("odd", seconds=math.nan, least=-math.inf, done=True, left=None))
+    assert [found[name] for name in ("seconds", "least", "done", "left")] == [
+        "nan", "-inf", True, None,
+    ]  # fmt: skip
 
 
 def test_what_is_no_text_is_masked_too() -> None:

@@ -38,7 +38,8 @@ def families(look: Look) -> Iterator[Metric]:
     books, stream = look.books, look.stream
     answered = {
         "postgresql": books is not None and books.more is not None,
-        "redis": stream is not None,
+        # A look at entries that was refused must not leave the alert on lost ones silent.
+        "redis": stream is not None and (books is None or books.unaccounted is not None),
     }
     yield _family(
         series.PROBE_SUCCESS,

@@ -12,7 +12,7 @@ from jobs import holds, tally
 from jobs.holds import Hold
 from jobs.outage import told
 from jobs.prediction import drained_at
-from jobs.stream import RelayStream, StreamAges, StreamAway, StreamMeter, StreamRefused
+from jobs.stream import RelayStream, StreamAges, StreamMeter
 
 from . import lost, schedules  # noqa: F401 (its gauges register themselves)
 from .ages import Ages, ages
@@ -91,10 +91,14 @@ class Looker:
         # The stream before the rows once more: what is done meanwhile must not count as lost.
         if not doubtful:
             return 0
-        with contextlib.suppress(StreamAway, StreamRefused):
+        try:
             gone = set(self._stream.lost_among([entry for _, entry in doubtful]))
-            return lost.count_still_relayed([one for one in doubtful if one[1] in gone])
-        return None
+            self._silent.discard("entries on Redis")
+        except Exception as error:
+            # Whatever it was: the ages are PostgreSQL's, and must be told.
+            self._say_missing("entries on Redis", error)
+            return None
+        return lost.count_still_relayed([one for one in doubtful if one[1] in gone])
 
     @contextlib.contextmanager
     def _or_missing(self, server: str) -> Iterator[None]:
@@ -103,10 +107,12 @@ class Looker:
             yield
             self._silent.discard(server)
         except Exception as error:
-            if server not in self._silent:
-                text = told(error)
-                logger.warning("no look at %s: %s", server, text, extra={"action": "probe"})
-            self._silent.add(server)
+            self._say_missing(server, error)
+
+    def _say_missing(self, what: str, error: Exception) -> None:
+        if what not in self._silent:
+            logger.warning("no look at %s: %s", what, told(error), extra={"action": "probe"})
+        self._silent.add(what)
 
     def close(self) -> None:
         """Give all connections back."""

@@ -255,6 +255,23 @@ def test_without_redis_its_series_are_missing_and_the_age_is_told(
     assert ages(looker)["tickets"] == near(300)
 
 
+def test_a_redis_that_refuses_to_look_up_entries_is_a_failed_probe_and_the_ages_are_told(
+    looker: Looker, redis: Any
+) -> None:
+    row = due_ago(300)
+    publish(redis, row)
+    shift("relayed_at", row, -200)
+    assert seen(looker)["unaccounted_rows"] == {(): 0.0}
+    redis.execute_command("ACL", "SETUSER", "default", "-eval")
+    try:
+        found = seen(looker)
+    finally:
+        redis.execute_command("ACL", "SETUSER", "default", "+@all")
+    assert found["probe_success"] == {("postgresql",): 1.0, ("redis",): 0.0}
+    assert "unaccounted_rows" not in found
+    assert ages(looker)["tickets"] == near(300)
+
+
 def test_without_postgresql_its_series_are_missing_and_the_stream_is_told(
     redis: redis_client.Redis, looker: Looker
 ) -> None:

@@ -4,7 +4,6 @@ from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any
 
-from anymail.exceptions import AnymailAPIError, AnymailWebhookValidationFailure
 from anymail.signals import EventType, tracking
 from django.conf import settings
 from django.dispatch import receiver
@@ -31,6 +30,9 @@ def mail_hook(request: HttpRequest, provider: str) -> HttpResponse:
     in_use = provider == settings.MAIL_PROVIDER and provider in PROVIDERS
     if not in_use or not settings.MAIL_WEBHOOK_SECRET:
         raise Http404
+    # Slow to load, `requests` with it, and a shop whose provider posts nothing needs none.
+    from anymail.exceptions import AnymailAPIError, AnymailWebhookValidationFailure
+
     hook = import_module(f"stagedoor.providers.{provider}").hook(settings.MAIL_WEBHOOK_SECRET)
     try:
         answer: HttpResponse = hook(request)

@@ -15,7 +15,6 @@ from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.urls import reverse
-from icalendar import Calendar, Event
 
 from orders import admissions, announcements, refunds
 from orders.admissions import Admission
@@ -126,6 +125,9 @@ def header(text: str) -> str:
 
 
 def _calendar(order: Order) -> str:
+    # Slow to load, and most processes make none.
+    from icalendar import Calendar, Event
+
     event = Event()
     event.add("uid", f"{order.code}@{urlsplit(settings.BASE_URL).hostname}")
     # A later one, under the same uid, takes the place of what the buyer's calendar has.

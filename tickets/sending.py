@@ -5,10 +5,10 @@ the address in forms that nobody foresees.
 """
 
 import contextlib
+import sys
 from collections.abc import Callable
 from functools import partial
 
-from anymail.exceptions import AnymailError
 from django.conf import settings
 from django.core.mail import EmailMessage, mailers
 from django.utils import timezone
@@ -16,7 +16,7 @@ from django.utils import timezone
 from jobs.failpoint import failpoint
 from jobs.policy import GiveUp, Policy, TryLater
 
-from . import deliveries, http_errors, mail, metrics, repeats, smtp_errors
+from . import deliveries, mail, metrics, repeats, smtp_errors
 from .mail_errors import PAUSE
 from .models import Email
 from .repeats import CALLS
@@ -108,18 +108,32 @@ def _conclude_call(email: Email, taken: bool) -> None:
 def _error_of(call: Callable[[], object]) -> Exception | None:
     try:
         call()
-    except (OSError, ValueError, AnymailError) as error:
-        return error
+    except Exception as error:
+        if isinstance(error, (OSError, ValueError)) or _is_of_http(error):
+            return error
+        raise
     return None
+
+
+def _is_of_http(error: Exception) -> bool:
+    # Only a backend of anymail's raises them, and has loaded it then: slow, and `requests` with it.
+    anymail = sys.modules.get("anymail.exceptions")
+    return anymail is not None and isinstance(error, anymail.AnymailError)
 
 
 def surely_not_taken(error: Exception) -> bool:
     """Whether the provider cannot have accepted the message that ended with this error."""
-    of_http = isinstance(error, AnymailError)
-    return http_errors.surely_not_taken(error) if of_http else smtp_errors.surely_not_taken(error)
+    if not _is_of_http(error):
+        return smtp_errors.surely_not_taken(error)
+    from . import http_errors
+
+    return http_errors.surely_not_taken(error)
 
 
 def verdict_on(error: Exception) -> Exception:
     """What an error of the provider means for the job: GiveUp, TryLater, or a failed run."""
-    of_http = isinstance(error, AnymailError)
-    return http_errors.verdict_on(error) if of_http else smtp_errors.verdict_on(error)
+    if not _is_of_http(error):
+        return smtp_errors.verdict_on(error)
+    from . import http_errors
+
+    return http_errors.verdict_on(error)

@@ -6,7 +6,8 @@ Jobs are taken in the order in which they came due; a fraction of a job is as go
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .capacity import Chain, Fleet
 
@@ -48,8 +49,7 @@ def forecast(
             return
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(NamedTuple):
     due: float
     step: int
     number: float
@@ -72,7 +72,6 @@ class _Night:
             self.depth += number
 
     def work(self, now: float, seconds: float) -> None:
-        self._finish(now)
         left = seconds
         # Slot seconds that each service has. Where they are used up the other jobs pass.
         room = dict.fromkeys(self.waiting, seconds * self.fleet.calls) | {"": math.inf}
@@ -83,9 +82,9 @@ class _Night:
             number = min(number, _part(room[cost.service], cost.slot))
             left = left - self.fleet.busy(cost, number) if number else 0.0
             room[cost.service] -= number * cost.slot
-            self.running.append((now + seconds - left + cost.slot, replace(batch, number=number)))
+            self.running.append((now + seconds - left + cost.slot, batch._replace(number=number)))
             if batch.number - number > TINY:
-                line.appendleft(replace(batch, number=batch.number - number))
+                line.appendleft(batch._replace(number=batch.number - number))
 
     def _first(self, room: Mapping[str, float]) -> deque[_Batch] | None:
         lines = (line for service, line in self.waiting.items() if line and room[service] > TINY)

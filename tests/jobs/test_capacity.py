@@ -116,7 +116,7 @@ COSTS = st.builds(Cost, slot=st.floats(0.01, 20), core=st.floats(0, 5))
 @given(
     first=COSTS,
     second=COSTS,
-    sales=st.integers(1, 300),
+    sales=st.integers(1, 60),
     fleet=st.builds(Fleet, slots=st.integers(1, 64), cores=st.integers(1, 32)),
 )
 def test_the_forecast_ends_when_the_fleet_has_done_the_sum(

@@ -72,6 +72,14 @@ def test_an_error_in_the_middle_leaves_the_older_file_whole(
         assert stored.read() == b"whole"
 
 
+def test_to_delete_is_to_reach_a_state(storage: DurableFileSystemStorage) -> None:
+    storage.save("ab/abcd.pdf", ContentFile(b"%PDF"))
+    for _ in range(2):
+        storage.delete("ab/abcd.pdf")
+        assert files(storage) == []
+    storage.delete("cd/in no folder.pdf")
+
+
 DIES = """
 import os, signal, sys
 from django.conf import settings

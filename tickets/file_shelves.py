@@ -13,11 +13,9 @@ from django.db import connection
 from jobs.failpoint import failpoint
 from jobs.shelves import Shelf, register
 
-from .files import lock_contents, ticket_storage
+from .files import MOST, lock_contents, ticket_storage
 from .models import TicketFile
 
-MOST = 100
-"""Files unlinked in one transaction: a session that is idle for 5 s in one is ended."""
 LOCK_ORDERS = """
 SELECT file.id FROM tickets_ticketfile AS file
 JOIN orders_order AS bought ON bought.id = file.order_id

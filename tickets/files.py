@@ -22,6 +22,8 @@ from .times import clock
 
 CONTENT_LOCK = 731_743
 """An advisory lock, with a content's name: shared by who names it, of one alone who deletes it."""
+MOST = 100
+"""Files unlinked in one transaction: a session that is idle for 5 s in one is ended."""
 PAUSE = 10.0
 """Seconds until a file is made again that was deleted just when it was to be named."""
 

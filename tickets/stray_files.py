@@ -7,15 +7,14 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from .files import lock_contents, named, ticket_storage
+from .files import MOST, lock_contents, named, ticket_storage
 
 FOLDERS = 256
 """Contents begin with two hexadecimal digits, and lie in the folder that these name."""
 AGE = timedelta(days=1)
 """Since it was stored: of a render that goes on the file is younger."""
-MOST = 100
-"""Files unlinked in one transaction, see `file_shelves.MOST`."""
 FEW = 10
+"""Strays of one folder that are deleted whatever else is in it: a young shop has few files."""
 
 
 class TooManyStrays(Exception):

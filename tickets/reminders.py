@@ -121,7 +121,7 @@ def overtaken(reminder: Reminder, event: Event) -> str:
         return "the event was cancelled"
     if _day(event) != reminder.day:
         return "the event moved to another day"
-    return "the event had begun" if event.starts_at <= timezone.now() else ""
+    return "the event had begun" if event.starts_at <= timezone.now() else _needless(event)
 
 
 def concerned(reminders: Sequence[Reminder], order_ids: Sequence[int]) -> set[tuple[int, int]]:

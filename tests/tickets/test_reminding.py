@@ -234,6 +234,7 @@ def test_of_a_part_that_was_refunded_the_email_tells_the_rest(kind: TicketType) 
     [
         ("cancelled", "the event was cancelled"),
         ("moved", "the event moved to another day"),
+        ("later", "the event moved on the last day, which its buyers are told"),
         ("begun", "the event had begun"),
     ],
 )
@@ -250,6 +251,8 @@ def test_an_event_overtaken_in_the_middle_of_it_reminds_nobody_else(
                 cancel(kind.event)
             elif what == "moved":
                 move(kind.event, evening(9))
+            elif what == "later":
+                move(kind.event, evening(1).replace(minute=30))
             else:
                 Event.objects.update(starts_at=timezone.now())
                 Reminder.objects.update(day=evening(0).date())

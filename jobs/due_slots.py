@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from .due_times import DueTime, due_times, leave_out_old
-from .schedule import Schedule
+from .schedule import CATCH_UP_LIMIT, Schedule
 
 LOOK_BACK = 20_000
 """Due times that are looked at, two weeks of minutes: older ones are neither made up for, which
@@ -93,6 +93,9 @@ def _results(
     schedule: Schedule, dues: Sequence[DueTime], now: datetime, pauses: Sequence[Pause]
 ) -> list[Result]:
     results = [_result(schedule, due, now, pauses) for due in dues]
+    on_time = [place for place, result in enumerate(results) if result is Result.ON_TIME]
+    for place in on_time[:-CATCH_UP_LIMIT]:
+        results[place] = Result.SKIPPED
     missed = [place for place, result in enumerate(results) if result is Result.SKIPPED]
     for place in missed[max(0, len(missed) - schedule.catch_up.limit) :]:
         results[place] = Result.CAUGHT_UP

@@ -41,7 +41,7 @@ class Schedule:
     `words`: what it does, for staff who read no code. `cron`: minute, hour, day, month, weekday on
     the clock of the zone `tz`; see `due_times.py` for the days on which it is changed. `args`: the
     kind's own. `catch_up`: what becomes of due times that are more than `grace` seconds past when a
-    scheduler comes to them; up to that they fire and count as on time.
+    scheduler comes to them; up to that the newest CATCH_UP_LIMIT fire and count as on time.
     """
 
     name: str

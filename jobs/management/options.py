@@ -11,6 +11,20 @@ from jobs import exposition, metrics
 from jobs.pulse import Pulse
 
 
+def add_name_option(parser: ArgumentParser) -> None:
+    """The name under which a process that shares its work is shown."""
+    parser.add_argument(
+        "--name", type=process_name, help="shown to staff; default: host and process id"
+    )
+
+
+def process_name(text: str) -> str:
+    """The type of an option that names a process: a longer one has no room in its row."""
+    if not text.isprintable() or " " in text or not 1 <= len(text) <= 100:
+        raise ArgumentTypeError(f"takes 1 to 100 printable characters without spaces, not {text!r}")
+    return text
+
+
 def add_metrics_options(parser: ArgumentParser) -> None:
     """Options of every command that runs for long; see `serve_metrics`."""
     parser.add_argument(

@@ -77,6 +77,17 @@ def test_four_days_down_is_no_flood(policy: Any, fired: int) -> None:
     assert [slot.count for slot in slots if slot.result == "skipped"] == [4 * 24 * 60 - fired]
 
 
+@pytest.mark.parametrize(("policy", "caught_up"), [(SKIP, 0), (all_(3), 3)])
+def test_a_long_grace_is_no_flood_either(policy: Any, caught_up: int) -> None:
+    schedule = dataclasses.replace(HOURLY, cron="* * * * *", grace=86400.0, catch_up=policy)
+    slots = decide(schedule, NOON, NOON + timedelta(hours=12))
+    assert [slot.result for slot in slots] == [
+        "skipped", *["caught up"] * caught_up, *["on time"] * 100,
+    ]  # fmt: skip
+    assert slots[-1].due_at == NOON + timedelta(hours=12)
+    assert sum(slot.count for slot in slots) == 12 * 60
+
+
 def test_a_clock_that_went_back_makes_nothing_due() -> None:
     assert decided(at("12:00:03"), at("11:59:59")) == []
     assert decided(at("16:00"), at("12:00")) == []

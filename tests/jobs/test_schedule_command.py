@@ -72,6 +72,20 @@ def test_a_number_that_is_none_is_refused(number: str) -> None:
         said("--check", f"--next={number}")
 
 
+@pytest.mark.parametrize("options", [[], ["--once"], ["--list"]])
+def test_a_number_of_due_times_without_check_starts_nothing(options: list[str]) -> None:
+    with pytest.raises(CommandError, match="--next goes with --check") as refused:
+        said("--next", "3", *options)
+    assert refused.value.returncode == 2
+
+
+@pytest.mark.parametrize("command", ["schedule", "relay"])
+@pytest.mark.parametrize("name", ["", "two words", "x" * 101, "null\0"])
+def test_a_name_that_has_no_room_in_a_row_is_refused(command: str, name: str) -> None:
+    with pytest.raises(CommandError, match="takes 1 to 100 printable characters"):
+        call_command(command, f"--name={name}")
+
+
 def test_what_is_declared_wrong_ends_it_before_it_asks_a_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

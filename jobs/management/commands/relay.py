@@ -13,7 +13,7 @@ from psycopg import Error as PostgresError
 
 from jobs import outage, outbox, publishing
 from jobs.errors import error_line
-from jobs.management.options import add_metrics_options, serve_metrics
+from jobs.management.options import add_metrics_options, add_name_option, serve_metrics
 from jobs.notify import Notifier
 from jobs.relay import Pressure, Relay
 from jobs.stream import Letters, RelayStream, StreamAway, StreamRefused
@@ -26,9 +26,7 @@ class Command(BaseCommand):
     help = "Move due outbox rows to the stream. Any number of relays may run."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--name", default="", help="shown to staff; default: host and process id"
-        )
+        add_name_option(parser)
         parser.add_argument(
             "--rebuild",
             action="store_true",
@@ -57,7 +55,7 @@ class Command(BaseCommand):
 
     def _relay(self, stream: RelayStream, options: dict[str, Any]) -> None:
         letters, notifier = Letters(settings.REDIS_URL), Notifier.of(os.environ)
-        relay = Relay(stream, letters, options["name"], notifier)
+        relay = Relay(stream, letters, options["name"] or "", notifier)
         serve_metrics("relay", options, relay.pulse)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: relay.stop())

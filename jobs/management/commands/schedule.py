@@ -17,7 +17,12 @@ from jobs import outage
 from jobs.checks import check_schedules, durations
 from jobs.due_times import due_times
 from jobs.errors import error_line
-from jobs.management.options import add_metrics_options, serve_metrics, whole_number
+from jobs.management.options import (
+    add_metrics_options,
+    add_name_option,
+    serve_metrics,
+    whole_number,
+)
 from jobs.notify import Notifier
 from jobs.schedule import Schedule, declared
 from jobs.scheduler import Scheduler, step
@@ -30,9 +35,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--name", default="", help="shown to staff; default: host and process id"
-        )
+        add_name_option(parser)
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--once", action="store_true", help="decide what is due now, and leave")
         what.add_argument("--list", action="store_true", help="the schedules; asks no server")
@@ -41,18 +44,21 @@ class Command(BaseCommand):
             help="the next due times of each schedule, in its zone and in UTC; asks no server",
         )  # fmt: skip
         parser.add_argument(
-            "--next", type=whole_number(1, 1000), default=10, help="how many --check prints"
+            "--next", type=whole_number(1, 1000), help="how many --check prints; default: 10"
         )
         add_metrics_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         for problem in [*durations(), *check_schedules(None)]:
             raise CommandError(f"{problem.msg} {problem.hint}", returncode=2)
+        if options["next"] and not options["check"]:
+            # Or who forgot a word would have started a scheduler.
+            raise CommandError("--next goes with --check", returncode=2)
         schedules = declared()
         if options["list"]:
             self._list(schedules)
         elif options["check"]:
-            self._check(schedules, options["next"])
+            self._check(schedules, options["next"] or 10)
         else:
             self._schedule(schedules, options)
 
@@ -75,7 +81,7 @@ class Command(BaseCommand):
                 )
 
     def _schedule(self, schedules: Sequence[Schedule], options: dict[str, Any]) -> None:
-        scheduler = Scheduler(schedules, options["name"], Notifier.of(os.environ))
+        scheduler = Scheduler(schedules, options["name"] or "", Notifier.of(os.environ))
         try:
             if options["once"]:
                 self._once(schedules, options["name"] or "once")

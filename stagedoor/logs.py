@@ -1,10 +1,10 @@
 """How a line of log looks: JSON in production, readable in development; ids on both."""
 
+import json
 import logging
 import math
 import re
 from datetime import UTC, datetime
-from numbers import Number
 from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter as _JsonFormatter
@@ -31,10 +31,16 @@ def without_secrets(text: str) -> str:
     return ADDRESS.sub("…@…", masked) if "@" in masked or "%40" in masked else masked
 
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def _is_json(value: Any) -> bool:
     # Python writes what is no number as NaN, which no reader of JSON knows.
-    finite = not isinstance(value, float) or math.isfinite(value)
-    return isinstance(value, Number | None) and finite
+    return value is None or isinstance(value, int) or _is_finite(value)
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
 
 
 class JsonFormatter(_JsonFormatter):
@@ -47,7 +53,6 @@ class JsonFormatter(_JsonFormatter):
         super().__init__(
             "%(asctime)s %(levelname)s %(name)s %(message)s %(request_id)s %(trace)s",
             rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
-            json_ensure_ascii=False,
         )
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
@@ -67,7 +72,7 @@ class JsonFormatter(_JsonFormatter):
             name: value if _is_json(value) else without_secrets(str(value))
             for name, value in log_data.items()
         }
-        return super().jsonify_log_record(masked)
+        return _encode(masked)
 
 
 class ReadableFormatter(logging.Formatter):

@@ -96,10 +96,11 @@ class Threads:
         answer = asyncio.get_running_loop().run_in_executor(
             self._lookups, _with_good_connection, function, *args
         )
+        # Where nobody waits any more, at a stop or after the limit, how it failed is no news.
+        answer.add_done_callback(lambda late: late.cancelled() or late.exception())
         done, _ = await asyncio.wait({answer}, timeout=LOOK_UP_LIMIT)
         if not done:
             self.left_behind += 1
-            answer.add_done_callback(lambda late: late.exception())
             self._lookups.shutdown(wait=False)
             self._lookups = self._new_lookups()
             raise DatabaseHangs(f"PostgreSQL has not answered for {LOOK_UP_LIMIT:g} s")

@@ -23,8 +23,8 @@ class Progress:
 
 
 def progress(order: Order) -> Progress:
-    """The order's state: placed, ready, emailed, bounced, delayed, partly_refunded, deleted,
-    cancelled, refunded."""
+    """The order's state: placed, ready, emailed, bounced, delayed, email_delayed, partly_refunded,
+    deleted, cancelled, refunded."""
     tickets = order.tickets.filter(status=TicketStatus.VALID).count()
     if order.status != OrderStatus.PLACED:
         return Progress(order.status, tickets, None)
@@ -42,7 +42,7 @@ def _state(order: Order, file: TicketFile | None) -> str:
     refunded = order.refunds.exists()
     if file is None or not (told or refunded):
         if has_dead(f"order:{order.pk}"):
-            return "delayed"
+            return "email_delayed" if file else "delayed"
         if not refunded:
             return "ready" if file else "placed"
     return "partly_refunded" if refunded else "emailed"

@@ -30,7 +30,7 @@ PRIVATE = {
     "Referrer-Policy": "no-referrer",
     "X-Robots-Tag": "noindex",
 }
-WAITING = ("placed", "ready", "delayed")
+WAITING = ("placed", "ready", "delayed", "email_delayed")
 
 
 def private[**P](view: Callable[P, HttpResponseBase]) -> Callable[P, HttpResponseBase]:

@@ -103,10 +103,10 @@ def _drain(status: Status) -> str:
 
 
 def _sentence(seen: Outlook) -> str:
-    if not seen.depth and not seen.held:
-        return "Nothing is due."
-    jobs = f"{seen.depth} {'job is' if seen.depth == 1 else 'jobs are'} due"
     held = f"; held besides: {', '.join(sorted(seen.held))}" if seen.held else ""
+    if not seen.depth:
+        return f"Nothing is due{held}."
+    jobs = f"{seen.depth} {'job is' if seen.depth == 1 else 'jobs are'} due"
     seconds = seen.drain_seconds()
     if seconds == math.inf:
         return f"{jobs}, and nobody works on them{held}."

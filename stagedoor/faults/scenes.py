@@ -42,7 +42,7 @@ def buy(copy: RunningCopy) -> None:
     seconds = copy.await_state([bought], "emailed")
     tell(
         f"{seconds:.1f} s later a worker had made the tickets and mailed them. The email is the "
-        f"newest file in {settings.MAIL_DIR}; its link opens {bought.page}"
+        f"newest .eml file in {settings.MAIL_DIR}; its link opens {bought.page}"
     )
 
 

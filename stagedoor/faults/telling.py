@@ -42,9 +42,10 @@ def attempts() -> str:
     """What an outage has cost the emails that wait."""
     waiting = OutboxRow.objects.live().filter(kind="email_tickets")
     most = waiting.aggregate(most=Max("attempts"))["most"]
+    lost = f"more than {most} attempts" if most else "an attempt"
     return (
-        f"Of the {waiting.count()} jobs that wait, none has lost more than {most} attempts: an "
-        "outage is not the job's fault."
+        f"Of the {waiting.count()} jobs that wait, none has lost {lost}: an outage is not the "
+        "job's fault."
     )
 
 

@@ -16,10 +16,11 @@ from redis.retry import Retry
 from stagedoor import __version__
 
 from .credentials import with_credentials
+from .environment import Environment
 
 # Generic base classes such as `ModelAdmin[Event]`, for the type checker, need it at run time.
 django_stubs_ext.monkeypatch()
-env = environ.Env()
+env = Environment()
 env.ENVIRON = with_credentials(os.environ)
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 

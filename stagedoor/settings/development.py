@@ -19,8 +19,8 @@ try:
     CACHE_URL = env.str("CACHE_URL")
 except ImproperlyConfigured as missing:
     raise ImproperlyConfigured(
-        f"{missing} Development settings take what `make run` wrote to {VAR_DIR / 'env'}: "
-        "start it once, or set the variable."
+        f"{missing}, or start `make run` once: development settings take what it writes to "
+        f"{VAR_DIR / 'env'}. Where it runs with a VAR_DIR of its own, name the same one."
     ) from missing
 
 DEBUG = env.bool("DEBUG", default=False)

@@ -121,7 +121,7 @@ def test_what_a_person_holds_is_shown_and_is_nothing_wrong(browser: Client) -> N
     assert advice(browser) == ["All is well."]
     page = text(browser.get(PAGE))
     assert "drill_row is held by operator until" in page
-    assert "held besides: drill_row" in page
+    assert "Nothing is due; held besides: drill_row." in page
 
 
 def test_what_the_breaker_holds_and_what_is_dead_is_for_somebody(client: Client) -> None:

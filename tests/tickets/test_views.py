@@ -99,12 +99,13 @@ def test_an_order_whose_render_was_given_up_is_delayed(client: Client, page: str
     assert (answer.status_code, "We are on it" in text(answer)) == (202, True)
 
 
-def test_an_order_whose_email_was_given_up_is_delayed_and_has_its_file(
+def test_of_an_order_whose_email_was_given_up_the_email_is_late_and_the_file_is_there(
     client: Client, page: str
 ) -> None:
     render()
     give_up()
-    assert state(client, page) == ("delayed", 2, f"{page}tickets.pdf")
+    assert state(client, page) == ("email_delayed", 2, f"{page}tickets.pdf")
+    assert shown(client, page) == {"email_delayed"}
     answer: Answer = client.get(f"{page}tickets.pdf")
     assert answer["Content-Type"] == "application/pdf"
     answer.close()

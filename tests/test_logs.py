@@ -1,8 +1,10 @@
 """Lines of log: one line each, with their ids, for machines and for people, and without secrets."""
 
+import ast
 import json
 import logging
 import math
+import re
 import sys
 import time
 from typing import Any
@@ -13,6 +15,7 @@ from django.test import RequestFactory
 from jobs.correlation import CorrelationFilter, correlated
 from stagedoor.logs import JsonFormatter, ReadableFormatter, without_secrets
 from stagedoor.settings import base, development
+from tests.processes import ROOT
 
 SECRET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -159,6 +162,19 @@ def test_what_is_no_number_is_written_as_text() -> None:
 def test_what_is_no_text_is_masked_too() -> None:
     found = as_json(record("Service Unavailable", request=RequestFactory().get(f"/o/{SECRET}/")))
     assert found["request"] == "<WSGIRequest: GET '/o/…/'>"
+
+
+def test_no_call_of_a_logger_tells_the_words_of_an_error() -> None:
+    """`outage.told()` knows which may be told."""
+    calls = [
+        (path.name, node.lineno, ast.unparse(node))
+        for folder in ("jobs", "orders", "tickets", "stagedoor")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("logger.")
+    ]
+    assert len(calls) > 40
+    assert not [call for call in calls if re.search(r"error_line|str\(error|traceback", call[2])]
 
 
 def test_any_script_is_written_as_it_is() -> None:

@@ -73,7 +73,7 @@ def _costs(chain: Sequence[Step], sources: dict[str, str]) -> Iterator[str]:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:.3g} s"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"
 
 
 def _minutes(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -102,7 +102,9 @@ def _name(outcome: Outcome) -> str:
 
 def _state(outcome: Outcome, minute: int) -> str:
     point = outcome.minute(minute)
-    return f"{span(point.age)}, {point.depth:.0f}" if point else "-"
+    if point is None:
+        return "-" if outcome.ends is not None else "?"
+    return f"{span(point.age)}, {point.depth:.0f}"
 
 
 def _alert(outcome: Outcome) -> str:

@@ -11,11 +11,13 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from jobs.models import ProcessedJob
+from jobs.night import Point
 from jobs.testing import drain
 from tests.conftest import MailFolder
 from tests.people import buy, new_type
 from tests.processes import Product
-from tickets import yardstick
+from tickets import capacity_screen, yardstick
+from tickets.capacity_plan import Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BOOK = ("--orders", "3000", "--minutes", "10", "--render-seconds", "4", "--threads", "8")
@@ -69,6 +71,20 @@ def test_it_shows_the_night_with_fewer_as_many_and_more() -> None:
     text = screen(*BOOK, *FAST_EMAIL, *CORES, "--workers", "1")
     assert "1 worker, 64 cores" in text
     assert "page at 6 min" in text
+
+
+@pytest.mark.parametrize(("left", "shown"), [(3, "?"), (0, "-")])
+def test_a_night_that_outlasts_the_look_ahead_is_not_told_to_be_over(left: int, shown: str) -> None:
+    night = Outcome(workers=1, cores=1, points=[Point(60, 60, 5), Point(120, 90, left)])
+    assert capacity_screen._state(night, 1) == "1 min 0 s, 5"
+    assert capacity_screen._state(night, 3) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.0123, "0.0123 s"), (999, "999 s"), (3600, "3600 s")]
+)
+def test_seconds_are_told_without_an_exponent(seconds: float, told: str) -> None:
+    assert capacity_screen._seconds(seconds) == told
 
 
 def test_it_says_where_cores_and_not_slots_are_the_limit() -> None:

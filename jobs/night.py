@@ -63,7 +63,10 @@ class _Night:
     fleet: Fleet
     depth: float = 0.0
     waiting: dict[str, deque[_Batch]] = field(default_factory=lambda: defaultdict(deque))
-    running: deque[tuple[float, _Batch]] = field(default_factory=deque)
+    running: dict[int, deque[tuple[float, _Batch]]] = field(
+        default_factory=lambda: defaultdict(deque)
+    )
+    """By step: all of one take equally long, so that each line ends in its order."""
 
     def arrive(self, due: float, sales: float, step: int = 0) -> None:
         if step < len(self.chain) and sales > 0:
@@ -82,7 +85,8 @@ class _Night:
             number = min(number, _part(room[cost.service], cost.slot))
             left = left - self.fleet.busy(cost, number) if number else 0.0
             room[cost.service] -= number * cost.slot
-            self.running.append((now + seconds - left + cost.slot, batch._replace(number=number)))
+            ends = now + seconds - left + cost.slot
+            self.running[batch.step].append((ends, batch._replace(number=number)))
             if batch.number - number > TINY:
                 line.appendleft(batch._replace(number=batch.number - number))
 
@@ -91,24 +95,22 @@ class _Night:
         return min(lines, key=lambda line: line[0].due, default=None)
 
     def _finish(self, now: float) -> None:
-        for _ in range(len(self.running)):
-            ends, batch = self.running.popleft()
-            if ends > now:
-                self.running.append((ends, batch))
-                continue
-            self.depth -= batch.number
-            self.arrive(ends, batch.number / self.chain[batch.step].number, batch.step + 1)
+        for line in self.running.values():
+            while line and line[0][0] <= now:
+                ends, batch = line.popleft()
+                self.depth -= batch.number
+                self.arrive(ends, batch.number / self.chain[batch.step].number, batch.step + 1)
 
     def seen(self, now: float) -> Point:
         self._finish(now)
         if self.is_over():
             return Point(now, 0.0, 0.0)
         waiting = [line[0].due for line in self.waiting.values() if line]
-        oldest = [batch.due for _, batch in self.running] + waiting
+        oldest = [line[0][1].due for line in self.running.values() if line] + waiting
         return Point(now, now - min(oldest), self.depth)
 
     def is_over(self) -> bool:
-        return not any(self.waiting.values()) and not self.running
+        return not any(self.waiting.values()) and not any(self.running.values())
 
 
 TINY = 1e-9

@@ -49,6 +49,17 @@ class Place:
             self.folder.mkdir(parents=True)
             self.folder.chmod(0o711)
 
+    def take(self) -> TextIO:
+        """Make and lock the folder; raises Refused, also for one that this user may not use."""
+        try:
+            self.make()
+            return self.lock()
+        except OSError as error:
+            raise Refused(
+                f"VAR_DIR cannot be {self.folder} ({error.strerror}): choose a folder that you may "
+                "write to, e.g. make run VAR_DIR=/tmp/stagedoor"
+            ) from None
+
     def lock(self) -> TextIO:
         """Take the folder for this process, until the file is closed; raises Refused."""
         file = (self.folder / "lock").open("a")

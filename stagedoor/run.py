@@ -174,8 +174,7 @@ def main() -> int:
     environment = dict(os.environ)
     try:
         place = Place.of(environment)
-        place.make()
-        with place.lock():
+        with place.take():
             place.check_port()
             return asyncio.run(run(place, environment))
     except (Refused, ServerFailed, FolderClosed, LookupError) as refusal:

@@ -162,6 +162,16 @@ def test_a_folder_has_one_copy(tmp_path: Path) -> None:
         Place(8001, tmp_path).lock()
 
 
+@pytest.mark.parametrize("beneath", [(), ("var",)])
+def test_a_folder_that_cannot_be_used_is_refused_with_another_to_try(
+    tmp_path: Path, beneath: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").touch()
+    place = Place(8000, (tmp_path / "file").joinpath(*beneath))
+    with pytest.raises(Refused, match=rf"VAR_DIR cannot be {place.folder} \(.*make run VAR_DIR="):
+        place.take()
+
+
 def test_secrets_are_made_once_and_are_the_owners_alone(tmp_path: Path) -> None:
     place = Place(8000, tmp_path)
     made = place.secret("SECRET_KEY", lambda: "first")

@@ -16,8 +16,16 @@ print(*sys.modules.keys() & {SLOW})
 """
 
 
-def test_no_process_loads_at_its_start_what_few_jobs_need() -> None:
+def said(*command: str) -> str:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "stagedoor.settings.testing"}
-    command = [sys.executable, "-c", LOADED]
-    loaded = subprocess.check_output(command, cwd=ROOT, env=environment, text=True)
-    assert loaded.split() == []
+    words = [sys.executable, *command]
+    return subprocess.check_output(words, cwd=ROOT, env=environment, text=True)
+
+
+def test_no_process_loads_at_its_start_what_few_jobs_need() -> None:
+    assert said("-c", LOADED).split() == []
+
+
+def test_a_command_collects_garbage_once_it_has_started() -> None:
+    collects = "import gc; print(gc.isenabled())"
+    assert said("manage.py", "shell", "--no-imports", "-c", collects) == "True\n"

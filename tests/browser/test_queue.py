@@ -1,5 +1,8 @@
 """The page "Queue" in a real browser: open, it follows by itself."""
 
+from datetime import timedelta
+
+from django.utils import timezone
 from playwright.sync_api import Page, Route
 
 from jobs import processes
@@ -14,6 +17,8 @@ from .people import employee
 def test_an_open_page_follows_the_queue_and_keeps_what_is_opened(log_in: LogIn) -> None:
     for role in ("worker", "relay", "scheduler"):
         processes.say_alive(role, "one", "3 of 8 slots busy", 8, 3)
+    # However slow this machine is.
+    Process.objects.update(seen_at=timezone.now() + timedelta(hours=1))
     duty = log_in(employee("jobs.view_sample", name="duty"))
     duty.follow("Queue")
     duty.sees("Nothing is due.", "3 of 8 slots busy")
@@ -46,3 +51,17 @@ def test_an_open_page_has_one_look_under_way_while_a_server_hangs(log_in: LogIn)
     duty.window.do(lambda page: hanging[0].continue_())
     wait_for(lambda: duty.window.do(later), "the next look", 10)
     duty.window.do(lambda page: page.unroute_all(behavior="ignoreErrors"))
+
+
+def test_who_is_logged_out_is_told_so_and_sees_no_other_page_inside(log_in: LogIn) -> None:
+    duty = log_in(employee("jobs.view_sample", name="forgotten"))
+
+    def lose_the_session(page: Page) -> None:
+        page.clock.install()
+        page.goto("/admin/jobs/sample/")
+        page.context.clear_cookies()
+        page.clock.run_for(6_000)
+
+    duty.window.do(lose_the_session)
+    duty.sees("This page could not look again", "By kind")
+    duty.sees_no("Password")

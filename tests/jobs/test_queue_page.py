@@ -238,7 +238,7 @@ def test_kinds_are_told_with_what_was_done_in_the_last_hour(browser: Client) -> 
 
 def test_whoever_works_is_shown_with_slots_and_build(browser: Client) -> None:
     page = text(browser.get(PAGE))
-    assert '<meter min="0" max="8" value="3">3</meter> 3 of 8' in page
+    assert '<meter aria-label="Busy slots" min="0" max="8" value="3">3</meter> 3 of 8' in page
     for who in ("worker worker-1", "relay relay-1", "scheduler scheduler-1"):
         assert f'<th scope="row">{who}</th>' in page
 

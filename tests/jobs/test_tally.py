@@ -8,9 +8,10 @@ from django.db.models import F
 
 from jobs import relay, tally
 from jobs.models import KeptTally, OutboxRow
+from jobs.stream import Letters, RelayStream, StreamAway
 from jobs.tally import KEPT, State, Tally
 
-from .looks import put
+from .looks import CLOSED, put
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -61,6 +62,15 @@ def test_the_newest_count_is_the_one_that_is_kept() -> None:
         put(3)
         assert relay.Pressure().room()
     assert numbers(tally.lately()) == {"drill_row": 6}
+
+
+def test_a_relay_counts_also_while_redis_is_away() -> None:
+    put(3)
+    made = relay.Relay(RelayStream(CLOSED), Letters(CLOSED))
+    with pytest.raises(StreamAway):
+        made._turn()
+    made._close_listener()
+    assert KeptTally.objects.exists()
 
 
 def test_a_count_sorts_no_rows() -> None:

@@ -30,7 +30,7 @@ from tickets.services import Actor
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SEED = int(os.environ.get("REFUND_SEED", "20261130"))
-ORDERS = int(os.environ.get("REFUND_ORDERS", "3000" if SHIPPED else "300"))
+ORDERS = int(os.environ.get("REFUND_ORDERS", "3000" if SHIPPED else "150"))
 KILLS = max(3, ORDERS // 60)
 SHUFFLE = """
 UPDATE jobs_outbox SET available_at = statement_timestamp() - make_interval(secs => mixed.late)

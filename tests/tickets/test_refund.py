@@ -291,7 +291,7 @@ def armed(presses: Presses) -> Iterator[None]:
 
 
 @hypothesis_settings(
-    max_examples=1000 if SHIPPED else 100,
+    max_examples=1000 if SHIPPED else 50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -27,7 +27,7 @@ from tickets.services import Actor
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STAFF = Actor("boxoffice")
-EXAMPLES = 10_000 if SHIPPED else 200
+EXAMPLES = 10_000 if SHIPPED else 80
 KINDS = ("render_tickets", "email_tickets", "refund_order", "email_refund", "pay_refund")
 ALONE = [f"runner.{where}/{kind}" for kind in KINDS for where in ("before_effects", "committed")]
 INSIDE = [

@@ -40,8 +40,8 @@ RELAYING = (JOBS_RELAYED, RELAY_HOLDS, REBUILDS, ROWS_RECONCILED)
 NOT_OF = {
     "worker": RELAYING,
     "relay": BUSY_WITH_JOBS,
-    "scheduler": (*RELAYING, *BUSY_WITH_JOBS),
-    "web": (*RELAYING, *BUSY_WITH_JOBS, LOOP_LAG),
+    "scheduler": (*RELAYING, *BUSY_WITH_JOBS, JOBS_BURIED),
+    "web": (*RELAYING, *BUSY_WITH_JOBS, JOBS_BURIED, LOOP_LAG),
 }
 """What a process of the role does not do: there it would be a 0 that says nothing."""
 

@@ -61,7 +61,12 @@ def test_the_token_opens_it_from_anywhere() -> None:
 def test_it_tells_nothing_of_what_web_does_not_do() -> None:
     page = text(asked())
     assert "stagedoor_bounces_total" in page
-    for name in ("stagedoor_slots", "stagedoor_jobs_relayed", "stagedoor_loop_lag"):
+    for name in (
+        "stagedoor_slots",
+        "stagedoor_jobs_relayed",
+        "stagedoor_jobs_buried",
+        "stagedoor_loop_lag",
+    ):
         assert name not in page
 
 

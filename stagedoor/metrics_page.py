@@ -15,6 +15,10 @@ from jobs.exposition import page_of
 from jobs.gauges import QueueCollector
 
 LOOPBACK = ("127.0.0.1", "::1")
+OF_PROXIES = (
+    "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via",
+)  # fmt: skip
+"""Any of them is enough: one that a proxy forgets must not open the page to the world."""
 PATH = "/metrics"
 QUEUE = QueueCollector()
 """The one of this process; it connects at the first scrape."""
@@ -43,7 +47,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _asks_directly(request: HttpRequest) -> bool:
-    forwarded = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
+    forwarded = any(name in request.headers for name in OF_PROXIES)
     return not forwarded and request.META.get("REMOTE_ADDR") in LOOPBACK
 
 

@@ -39,7 +39,7 @@ def test_it_is_asked_by_an_address_and_without_tls() -> None:
         assert asked(Host="127.0.0.1:8000").status_code == 200
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "Via"])
 def test_it_is_not_there_for_who_comes_through_a_proxy(header: str) -> None:
     assert asked(**{header: "203.0.113.9"}).status_code == 404
 

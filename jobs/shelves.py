@@ -78,7 +78,7 @@ register(
         past="row.settled_at < %(until)s",
     ),
     Shelf(
-        name="discarded", table="jobs_outbox", born="created_at",
+        name="discarded", table="jobs_outbox", born="created_at", open="discarded_at IS NOT NULL",
         past="row.discarded_at < %(until)s",
     ),
     Shelf(

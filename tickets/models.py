@@ -277,6 +277,7 @@ class NoticeDelivery(Email):
             models.Index(
                 "provider_id", name="notice_provider_id", condition=~models.Q(provider_id="")
             ),
+            models.Index("id", name="notice_unmasked", condition=models.Q(masked_at=None)),
         ]
 
     def __str__(self) -> str:
@@ -373,7 +374,8 @@ class Act(models.TextChoices):
 class BuyerAct(models.Model):
     """What whoever holds the link did to an order: limits are counted here, the timeline tells it.
 
-    `outbox_id`: the job that it enqueued. `order_version`: the order's from then on.
+    `outbox_id`: the job that it enqueued. `order_version`: the order's from then on. `masked_at`:
+    the names in its note were forgotten then.
     """
 
     order = models.ForeignKey(Order, models.PROTECT, related_name="acts")
@@ -383,9 +385,16 @@ class BuyerAct(models.Model):
     outbox_id = models.BigIntegerField()
     request_id = models.CharField(max_length=64)
     at = models.DateTimeField(db_default=Now())
+    masked_at = models.DateTimeField(null=True)
 
     class Meta:
         default_permissions = ()
+        indexes = [
+            models.Index(
+                "id", name="buyer_act_unmasked",
+                condition=models.Q(what=Act.RENAME, masked_at=None),
+            ),
+        ]  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.what} of order {self.order.code}"

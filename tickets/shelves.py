@@ -41,6 +41,24 @@ register(
         past="NOT EXISTS (SELECT FROM tickets_noticedelivery WHERE notice_id = row.id)",
     ),
     Shelf(name="stock checks", table="tickets_stockcheck", born="at"),
+    Shelf(
+        name="changed names", table="tickets_buyeract", born="at",
+        open="what = 'rename' AND masked_at IS NULL", days=personal,
+        change="masked_at = now(), "
+        "note = split_part(note, ':', 1) || ': another name (the names were forgotten)'",
+    ),
+    # An error quotes what it was given; its class, or our words for it, stand before the colon.
+    Shelf(
+        name="error words", table="jobs_event", born="at", past=NOT_NEEDED, days=personal,
+        open="what IN ('failed', 'tried later', 'buried') AND strpos(note, ': ') > 0",
+        change="note = split_part(note, ': ', 1)",
+    ),
+    Shelf(
+        name="discarded words", table="jobs_outbox", born="created_at", days=personal,
+        open="discarded_at IS NOT NULL AND last_error || traceback <> ''",
+        past="row.discarded_at < %(until)s",
+        change="last_error = '', traceback = '', dead_reason = split_part(dead_reason, ': ', 1)",
+    ),
     # Nothing but personal data: gone, not masked.
     Shelf(
         name="link answers", table="tickets_linkdelivery", born="first_try_at",

@@ -80,6 +80,9 @@ class OutboxRow(models.Model):
             ),
             models.Index("subject", name="jobs_outbox_subject"),
             models.Index(fields=["-dead_at"], condition=DEAD, name="jobs_outbox_dead"),
+            models.Index(
+                "id", condition=models.Q(discarded_at__isnull=False), name="jobs_outbox_discarded"
+            ),
         ]
 
     def __str__(self) -> str:

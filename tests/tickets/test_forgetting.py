@@ -1,19 +1,22 @@
 """Words and addresses are forgotten after a while, emails later; nobody is told twice for it."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
+from django.db.models import CharField, F, TextField
 from django.test import Client
 from django.utils import timezone
 from redis import Redis
 
-from jobs.models import OutboxRow, ProcessedJob, Purge
+from jobs.models import JobEvent, OutboxRow, ProcessedJob, Purge
 from jobs.outbox import enqueue
 from jobs.prognosis import Effect
 from jobs.registry import kind_named
+from jobs.shelves import shelf_named
 from jobs.testing import drain, enqueued
 from orders.box_office import make_group
 from orders.models import Event, Order, TicketType
@@ -21,11 +24,13 @@ from tests.books import books_are_in_order
 from tests.conftest import MailFolder
 from tests.people import box_office, buy, new_event, new_type
 from tests.web import Answer, text
-from tickets import lost_links, notices, services
+from tickets import buyer, lost_links, notices, services
+from tickets.buyer import NewHolder
 from tickets.handlers import OrderArgs
 from tickets.models import (
     BuyerAct,
     Delivery,
+    Email,
     LinkDelivery,
     LostLinkRequest,
     Notice,
@@ -36,13 +41,14 @@ from tickets.models import (
 from tickets.services import Actor
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("at_once")]
+WORDS = (CharField, TextField)
 TIMES = {
     "orders_order": "placed_at", "orders_refund": "requested_at", "orders_event": "starts_at",
     "tickets_ticket": "issued_at", "tickets_ticketfile": "made_at",
     "tickets_delivery": "first_try_at", "tickets_noticedelivery": "first_try_at",
     "tickets_notice": "made_at", "tickets_linkdelivery": "first_try_at",
     "tickets_lostlinkrequest": "asked_at", "tickets_buyeract": "at",
-    "jobs_processed": "processed_at", "jobs_outbox": "created_at",
+    "jobs_processed": "processed_at", "jobs_outbox": "created_at", "jobs_event": "at",
 }  # fmt: skip
 
 
@@ -206,6 +212,60 @@ def test_a_link_that_is_still_to_be_answered_is_kept(kind: TicketType) -> None:
     pass_days(91)
     purge()
     assert LostLinkRequest.objects.count() == 1
+
+
+KEPT = {"subject", "state", "provider_id", "bounce", "kind"}
+"""Words of an email that name nobody."""
+
+
+@pytest.mark.parametrize(
+    ("name", "model"), [("email words", Delivery), ("notice words", NoticeDelivery)]
+)
+def test_each_word_of_an_email_is_masked_or_kept_on_purpose(name: str, model: type[Email]) -> None:
+    shelf = shelf_named(name)
+    assert shelf is not None
+    words = {one.attname for one in model._meta.concrete_fields if isinstance(one, WORDS)}
+    assert set(re.findall(r"(\w+) = '", shelf.change)) == words - KEPT
+
+
+def test_who_a_ticket_was_for_before_is_forgotten_and_that_it_changed_is_not(
+    client: Client, kind: TicketType, mailbox: MailFolder
+) -> None:
+    order = buy(kind)
+    drain()
+    buyer.rename(order.id, NewHolder(1, 1, "Grace: Hopper"))
+    drain()
+    pass_days(89)
+    purge()
+    assert BuyerAct.objects.get().note == "ticket 1: Ada Lovelace → Grace: Hopper"
+    pass_days(2)
+    purge()
+    act = BuyerAct.objects.get()
+    assert act.note == "ticket 1: another name (the names were forgotten)"
+    purge()
+    assert BuyerAct.objects.get().masked_at == act.masked_at
+    books_are_in_order()
+
+
+def test_what_errors_quote_is_forgotten_once_the_job_is_not_needed(kind: TicketType) -> None:
+    quoted = "IntegrityError: DETAIL: Failing row contains (Ada: Lovelace)"
+    dead, discarded = _dead_email(1), _dead_email(2)
+    words = {"last_error": quoted, "traceback": quoted, "dead_reason": f"5 failed runs: {quoted}"}
+    OutboxRow.objects.update(**words)
+    OutboxRow.objects.filter(pk=discarded).update(discarded_at=timezone.now())
+    for pk in (dead, discarded, 4711):
+        for what in ("failed", "tried later", "buried", "discarded"):
+            JobEvent.objects.create(outbox_id=pk, what=what, by="w", note=quoted)
+    pass_days(91)
+    OutboxRow.objects.filter(pk=discarded).update(discarded_at=F("created_at"))
+    purge()
+    for pk in (discarded, 4711):
+        notes = JobEvent.objects.filter(outbox_id=pk).order_by("pk").values_list("note", flat=True)
+        assert list(notes) == ["IntegrityError"] * 3 + [quoted], "a person's own words stay"
+    assert set(JobEvent.objects.filter(outbox_id=dead).values_list("note", flat=True)) == {quoted}
+    row = OutboxRow.objects.get(pk=discarded)
+    assert (row.last_error, row.traceback, row.dead_reason) == ("", "", "5 failed runs")
+    assert OutboxRow.objects.filter(pk=dead, **words).exists(), "somebody is to look at it"
 
 
 def test_nobody_may_still_need_the_address_of_a_job_that_was_discarded(kind: TicketType) -> None:

@@ -101,7 +101,7 @@ def test_a_clock_that_jumps_forward_is_a_time_without_a_scheduler() -> None:
 
 
 def test_due_times_in_a_pause_are_no_missed_ones_and_are_not_made_up_for() -> None:
-    over = Pause(at("09:30"), at("11:00"))
+    over = Pause(at("10:00"), at("11:00"))
     assert decided(at("08:30"), at("12:00:05"), (over,), catch_up=all_(9)) == [
         "09:00 caught up 10805", "10:00 paused 7205", "11:00 caught up 3605", "12:00 on time 5",
     ]  # fmt: skip
@@ -121,6 +121,8 @@ def test_the_second_showing_of_a_time_of_day_is_suppressed_and_neither_missed_no
     assert [(f"{slot.due_at:%H:%M}", slot.result) for slot in slots] == [
         ("00:30", "caught up"), ("01:30", "suppressed"),
     ]  # fmt: skip
+    paused = decide(schedule, start, start + timedelta(days=1), [Pause(start, None)])
+    assert [slot.result for slot in paused] == ["paused", "suppressed"]
     assert next_due(schedule, datetime(2026, 10, 25, 0, 30, tzinfo=UTC)) == datetime(
         2026, 10, 26, 1, 30, tzinfo=UTC
     )

@@ -137,6 +137,15 @@ def test_where_the_clock_changes_by_half_an_hour_each_minute_counts_for_itself()
     ]  # fmt: skip
 
 
+def test_every_other_hour_follows_elapsed_time_too() -> None:
+    assert on_day("30 */2 * * *", "Europe/Berlin", "2026-10-25")[:4] == [
+        "00:30 +02:00", "02:30 +02:00", "02:30 +01:00", "04:30 +01:00",
+    ]  # fmt: skip
+    assert on_day("30 */2 * * *", "Europe/Berlin", "2026-03-29")[:2] == [
+        "00:30 +01:00", "04:30 +02:00",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("tz", ZONES)
 @pytest.mark.parametrize("cron", ["30 2 * * *", "*/20 1-2 * * *", "45 1 * * *", "*/10 * * * *"])
 def test_from_wherever_one_looks_the_due_times_are_the_same(cron: str, tz: str) -> None:

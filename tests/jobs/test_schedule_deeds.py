@@ -1,5 +1,6 @@
 """What a person does with a schedule: once, whatever is cut, and no due time is lost by it."""
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -170,25 +171,32 @@ def someone_waits() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def test_a_pause_waits_for_a_scheduler_that_is_at_the_schedule(at_failpoint: Arm) -> None:
-    """Else a due time could fire after the moment that the pause says."""
+@pytest.mark.parametrize("deed", [pause, resume])
+def test_each_waits_for_a_scheduler_that_is_at_the_schedule(
+    deed: Callable[[], bool], at_failpoint: Arm
+) -> None:
+    """Else a due time could fire, or not, against the moments that the pause says."""
     now = timezone.now()
+    if deed is resume:
+        pause()
+        SchedulePause.objects.update(since=now)
     step([MINUTELY], "one", now)
     with ThreadPoolExecutor(1) as pool:
         pressed: list[Future[bool]] = []
 
         def press() -> bool:
             try:
-                return pause()
+                return deed()
             finally:
                 connection.close()
 
         def meanwhile(place: str) -> None:
             if place == "scheduler.locked":
                 pressed.append(pool.submit(press))
-                wait_for(lambda: pressed[0].done() or someone_waits(), "the pause")
+                wait_for(lambda: pressed[0].done() or someone_waits(), "the deed")
 
         at_failpoint(meanwhile)
         step([MINUTELY], "one", now + timedelta(minutes=1))
         assert pressed[0].result(10)
-    assert SchedulePause.objects.get().since > ScheduledRun.objects.get().decided_at
+    kept = SchedulePause.objects.get()
+    assert (kept.until or kept.since) > ScheduledRun.objects.get().decided_at

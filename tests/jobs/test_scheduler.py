@@ -221,7 +221,7 @@ def test_a_clock_that_jumps_back_fires_nothing_twice_and_nothing_is_left_out() -
     assert each_fired_once()
 
 
-def test_one_of_two_clocks_is_three_seconds_ahead() -> None:
+def test_one_of_two_clocks_is_three_seconds_ahead(caplog: Any) -> None:
     begin(MINUTELY)
     for second in range(0, 300, 3):
         go(second + 3.2, by="ahead")
@@ -229,6 +229,7 @@ def test_one_of_two_clocks_is_three_seconds_ahead() -> None:
     assert [f"{due:%H:%M}" for due in fired()] == [f"16:0{n}" for n in range(5)]
     assert set(ScheduledRun.objects.values_list("result", flat=True)) == {"on time"}
     assert each_fired_once()
+    assert "the clock went back" not in caplog.text, "another looked a moment later"
 
 
 def test_a_clock_that_was_days_ahead_for_a_moment_does_not_silence_a_schedule() -> None:
@@ -237,6 +238,22 @@ def test_a_clock_that_was_days_ahead_for_a_moment_does_not_silence_a_schedule() 
     go(0)
     assert go(30) == [], "the row of what was skipped begins with it"
     assert go(90) == ["16:01 on time"]
+
+
+def test_another_build_that_was_days_ahead_for_a_moment_silences_no_schedule() -> None:
+    """It is gone, and nobody sets its cursor back."""
+    begin(MINUTELY)
+    step([dataclasses.replace(MINUTELY, cron="0 0 1 1 *")], "gone", START + timedelta(days=3))
+    assert go(30) == ["16:00 on time"]
+    assert go(90) == ["16:01 on time"]
+
+
+def test_what_another_has_decided_meanwhile_is_not_moved() -> None:
+    begin(MINUTELY)
+    known = cursors.read([MINUTELY], after(0))
+    go(30)
+    cursors.move([MINUTELY], known, after(20))
+    assert ScheduleCursor.objects.get().decided_until == after(30)
 
 
 def test_no_clock_but_postgresqls_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

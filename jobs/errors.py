@@ -41,7 +41,8 @@ def where(error: BaseException) -> str:
 
 def _raised(error: BaseException) -> str:
     stack = "".join(traceback.format_tb(error.__traceback__, limit=-30))
-    return stack + (error_line(error) if isinstance(error, Discreet) else type(error).__name__)
+    name = error_line(error) if isinstance(error, Discreet) else type(error).__name__
+    return f"Traceback (most recent call last):\n{stack}{name}"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

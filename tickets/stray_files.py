@@ -23,8 +23,8 @@ class TooManyStrays(Exception):
 
 
 def clear(folder: int) -> int | None:
-    """Delete what nobody names in this folder; the next one, None behind the last. Raises OSError,
-    TooManyStrays."""
+    """Delete what nobody names in this folder (T15); the next one, None behind the last. Raises
+    OSError, TooManyStrays."""
     names = _old_files(f"{folder:02x}")
     strays = names - named(names)
     if len(strays) > FEW + len(names) / 2:

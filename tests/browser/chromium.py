@@ -16,8 +16,8 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-WIDE, NARROW = 1280, 360
-"""Widths of a desk's screen and of a telephone, in CSS pixels."""
+WIDE, NARROW = 1280, 320
+"""Widths of a desk's screen and of the smallest telephone, in CSS pixels."""
 HEIGHT = 900
 PATIENCE_MS = 10_000
 POLICY_WATCH = """

@@ -9,7 +9,11 @@ from playwright.sync_api import Locator, expect
 from .chromium import Window
 
 PASSWORD = "x"
-FITS = "document.documentElement.scrollWidth <= window.innerWidth"
+FITS = """
+document.documentElement.scrollWidth <= window.innerWidth
+&& [...document.querySelectorAll("input[type=submit]")].every((button) =>
+  button.getBoundingClientRect().right <= button.parentElement.getBoundingClientRect().right)
+"""
 
 
 def employee(*permissions: str, name: str = "employee") -> User:
@@ -140,7 +144,7 @@ class Visitor:
         )
 
     def fits(self) -> bool:
-        """Whether the page is no wider than its window."""
+        """Whether the page is no wider than its window, and no button than what it stands in."""
         self.window.do(lambda page: page.wait_for_load_state())
         return bool(self.window.do(lambda page: page.evaluate(FITS)))
 

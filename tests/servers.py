@@ -65,6 +65,8 @@ def prepare(folder: Path) -> None:
     # Commits stay synchronous: a killed PostgreSQL must not forget one that was answered.
     # One that a test kills reads its log since the last checkpoint: a test truncates every table.
     speed = {"fsync": "off", "full_page_writes": "off", "checkpoint_timeout": "30s"}
+    # A plan that a test looks at must not hang on when a table was last analysed.
+    speed |= {"autovacuum": "off"}
     POSTGRES = PostgresServer(folder / "postgres", settings=speed)
     REDIS = RedisServer(folder / "redis", durable=False)
     for name in ADDRESSES:

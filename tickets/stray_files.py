@@ -13,7 +13,7 @@ FOLDERS = 256
 """Contents begin with two hexadecimal digits, and lie in the folder that these name."""
 AGE = timedelta(days=1)
 """Since it was stored: of a render that goes on the file is younger."""
-FEW = 10
+FEW = 2
 """Strays of one folder that are deleted whatever else is in it: a young shop has few files."""
 
 

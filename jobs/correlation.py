@@ -11,7 +11,7 @@ _request_id: ContextVar[str] = ContextVar("request_id", default="")
 _trace: ContextVar[str] = ContextVar("trace", default="")
 
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 
 
 def request_id() -> str:

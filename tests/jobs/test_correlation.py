@@ -34,10 +34,15 @@ def test_a_traceparent_is_kept_as_trace_and_parent_span() -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["", "junk", f"00-{'0' * 32}-00f067aa0ba902b7-01", f"00-{'a' * 32}-{'0' * 16}-01"],
-)
+    [
+        "", "junk", f"00-{'0' * 32}-00f067aa0ba902b7-01", f"00-{'a' * 32}-{'0' * 16}-01",
+        f"ff-{'a' * 32}-00f067aa0ba902b7-01",
+    ],
+)  # fmt: skip
 def test_any_other_traceparent_is_made_anew(header: str) -> None:
-    assert re.fullmatch(r"[0-9a-f]{32}-[0-9a-f]{16}", accept_trace(header))
+    made = accept_trace(header)
+    assert re.fullmatch(r"[0-9a-f]{32}-[0-9a-f]{16}", made)
+    assert made not in header
 
 
 def test_the_ids_are_those_of_the_innermost_context_and_on_every_record() -> None:

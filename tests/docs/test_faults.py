@@ -13,7 +13,7 @@ from stagedoor.embedded.server import free_port
 from stagedoor.faults.copy import OURS, RunningCopy
 from stagedoor.place import Place, Refused
 from tests.copies import Copy, surroundings
-from tests.processes import ROOT
+from tests.processes import ROOT, wait_for
 
 COMMAND = [sys.executable, "-m", "stagedoor.faults"]
 
@@ -48,7 +48,9 @@ def test_each_fault_happens_and_every_order_ends_with_one_email(copy: Copy) -> N
     strange = {"DATABASE_URL": "postgres://127.0.0.1:1/other", "REDIS_URL": "redis://127.0.0.1:1/0"}
     before = sorted(path.name for path in (copy.folder / "mail").glob("*.eml"))
     # One that was killed a moment ago waits for its name before it works.
-    os.kill(int((copy.folder / "pids" / "worker-1").read_text()), signal.SIGKILL)
+    place = Place(copy.port, copy.folder)
+    worker = wait_for(lambda: place.process("worker-1") or 0, "worker-1 to be started again")
+    os.kill(worker, signal.SIGKILL)
     show = played({**copy.environment, **strange})
     assert show.returncode == 0, show.stdout + show.stderr
     lines = copy.log.read_text()

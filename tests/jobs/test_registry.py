@@ -28,6 +28,8 @@ def test_the_shop_has_its_kinds() -> None:
         "announce_order",
         "begin_reminders",
         "check_stock",
+        "delete_sessions",
+        "delete_stray_files",
         "email_changed_tickets",
         "email_links",
         "email_refund",

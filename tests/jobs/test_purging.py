@@ -91,6 +91,15 @@ def test_what_is_past_its_time_goes_and_nothing_else() -> None:
     assert abs(noted.until - ago(timedelta(days=400))) < timedelta(minutes=5)
 
 
+def test_a_batch_of_which_nothing_may_go_keeps_none_behind_it() -> None:
+    with small():
+        for number in range(1, 11):
+            processed(number, YOUNG, created=OLD)
+        processed(11, OLD)
+        purge()
+    assert [pk for pk in left(ProcessedJob) if pk < 100] == [*range(1, 11)]
+
+
 def test_each_shelf_keeps_what_is_young_or_still_asked_about() -> None:
     batch, _ = (
         ReplayBatch.objects.create(by="carla", number=1, last_due_at=ago(OLD)) for _ in range(2)

@@ -110,6 +110,10 @@ def test_skipped_due_times_in_a_row_share_a_row() -> None:
     go(6 * 60, schedule)
     assert story() == ["16:00-16:03 4 skipped", "16:04 on time", "16:05 skipped"]
     assert not OutboxRow.objects.exclude(scheduled_for=after(4 * 60 + 30)).exists()
+    told = story()
+    ScheduleCursor.objects.update(decided_until=START)
+    assert go(6 * 60, schedule) == []
+    assert story() == told, "none is counted twice"
 
 
 def test_the_second_showing_of_a_time_of_day_has_a_row_and_no_job() -> None:
@@ -138,6 +142,14 @@ def test_due_times_in_a_pause_have_a_row_and_no_job_and_are_not_made_up_for() ->
         go(seconds)
     assert story() == ["16:00-16:02 3 paused", "16:03 on time"]
     assert each_fired_once()
+
+
+def test_a_pause_made_since_a_scheduler_looked_counts() -> None:
+    begin(MINUTELY)
+    [known] = cursors.read([MINUTELY], after(0)).values()
+    pause(20)
+    assert filling.fill_slots(MINUTELY, known, after(30), "one") is None
+    assert go(31) == ["16:00 paused"]
 
 
 def test_a_pause_that_began_and_ended_while_no_scheduler_ran_counts_all_the_same() -> None:
@@ -292,6 +304,9 @@ def test_of_schedulers_that_wake_together_one_does_the_work() -> None:
         done = step([MINUTELY], "two", after(30))
         assert (done.written, done.busy) == ([], True)
     assert go(31) == ["16:00 on time"]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT FROM pg_locks WHERE locktype = 'advisory'")
+        assert not cursor.fetchall(), "it ends with its transaction"
 
 
 def test_the_lock_saves_work_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,6 +268,32 @@ def test_what_errors_quote_is_forgotten_once_the_job_is_not_needed(kind: TicketT
     assert OutboxRow.objects.filter(pk=dead, **words).exists(), "somebody is to look at it"
 
 
+def test_what_a_dead_job_may_still_send_keeps_its_words(mailbox: MailFolder) -> None:
+    user = User.objects.create_user("carla", "carla@shop.example")
+    user.groups.add(Group.objects.get_or_create(name="reports")[0])
+    with transaction.atomic():
+        notices.tell_sales(timezone.now().date(), [], 1)
+    lost_links.ask("ada@example.org")
+    OutboxRow.objects.update(dead_at=timezone.now())
+    told = {"state": "queued", "text": "words", "first_try_at": timezone.now()}
+    by_kind = dict(OutboxRow.objects.values_list("kind", "pk"))
+    NoticeDelivery.objects.create(
+        notice=Notice.objects.get(), recipient=user.email, outbox_id=by_kind["email_staff"], **told
+    )
+    LinkDelivery.objects.create(
+        asked=LostLinkRequest.objects.get(), recipient="ada@example.org", order_ids=[],
+        idempotency_key="x", outbox_id=by_kind["email_links"], **told,
+    )  # fmt: skip
+    pass_days(91)
+    purge()
+    for model in (NoticeDelivery, LinkDelivery):
+        assert [one.text for one in model._default_manager.all()] == ["words"]
+    OutboxRow.objects.update(discarded_at=timezone.now())
+    purge()
+    assert NoticeDelivery.objects.get().text == ""
+    assert not LinkDelivery.objects.exists()
+
+
 def test_nobody_may_still_need_the_address_of_a_job_that_was_discarded(kind: TicketType) -> None:
     order = buy(kind)
     drain()

@@ -265,6 +265,19 @@ def test_an_event_overtaken_in_the_middle_of_it_reminds_nobody_else(
     assert not OutboxRow.objects.exists()
 
 
+@pytest.mark.parametrize("what", ["cancelled", "moved"])
+def test_what_befell_an_event_since_it_was_found_due_counts(what: str, kind: TicketType) -> None:
+    sold(kind, 1)
+    assert reminders.due_events(timezone.now()) == [kind.event.pk]
+    if what == "cancelled":
+        cancel(kind.event)
+    else:
+        move(kind.event, evening(3))
+    with transaction.atomic():
+        assert not reminders.begin(kind.event.pk, 1)
+    assert not Reminder.objects.exists()
+
+
 def test_an_event_cancelled_before_is_not_begun(kind: TicketType) -> None:
     sold(kind, 1)
     cancel(kind.event)

@@ -321,7 +321,8 @@ def test_a_notice_is_told_to_nobody_once_it_is_forgotten_who_was(mailbox: MailFo
     with transaction.atomic():
         enqueue("email_staff", notice_id=notice.pk, user_id=user.pk)
     drain()
-    assert len(mailbox.messages()) == 1
+    # Not by the mailbox alone: it knows the key for longer than a provider does.
+    assert (NoticeDelivery.objects.count(), len(mailbox.messages())) == (1, 1)
     pass_days(400)
     purge()
     assert not NoticeDelivery.objects.exists()

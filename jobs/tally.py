@@ -25,7 +25,8 @@ SELECT extract(epoch FROM statement_timestamp())::float8, coalesce(jsonb_agg(jso
         WHEN scheduled THEN 'scheduled'
         WHEN parked THEN 'retry_wait'
         ELSE 'due' END,
-    number, extract(epoch FROM due), extract(epoch FROM available))), '[]')::text
+    number, extract(epoch FROM due), extract(epoch FROM available))), '[]')::text,
+    EXISTS (SELECT FROM jobs_tally)
 FROM (
     SELECT kind, lane, discarded_at IS NOT NULL AS discarded, dead_at IS NOT NULL AS dead,
         relayed_at IS NOT NULL AS relayed, due_at > statement_timestamp() AS scheduled,
@@ -106,17 +107,24 @@ def count() -> Tally:
     """As it is now. Raises a database error."""
     with connection.cursor() as cursor:
         cursor.execute(COUNT)
-        return _tally(*cursor.fetchone())
+        now, rows, _ = cursor.fetchone()
+    return _tally(now, rows)
 
 
 def count_and_keep() -> Tally:
-    """The same for a relay, which does so every second: others need not count many rows again."""
+    """The same for a relay, which does so every second: others need not count many rows again.
+
+    A count that has become small is not kept, nor the large one before it: it would hide for KEPT
+    seconds that all is done.
+    """
     with connection.cursor() as cursor:
         cursor.execute(COUNT)
-        now, rows = cursor.fetchone()
+        now, rows, kept = cursor.fetchone()
         counted = _tally(now, rows)
         if counted.number(*State) >= LARGE:
             cursor.execute(KEEP, [now, rows])
+        elif kept:
+            cursor.execute("DELETE FROM jobs_tally")
     return counted
 
 

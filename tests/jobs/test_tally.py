@@ -40,6 +40,14 @@ def test_few_rows_are_counted_by_whoever_asks() -> None:
     assert numbers(tally.lately()) == {}
 
 
+def test_a_relay_that_counts_few_keeps_no_older_count_of_many() -> None:
+    put(3)
+    assert relay.Pressure().room()
+    OutboxRow.objects.all().delete()
+    assert relay.Pressure().room()
+    assert numbers(tally.lately()) == {}
+
+
 def test_a_count_of_a_relay_that_counts_no_more_is_not_told() -> None:
     put(3)
     assert relay.Pressure().room()

@@ -13,6 +13,12 @@ from tests.processes import wait_for
 from .conftest import LogIn
 from .people import employee
 
+COUNT_LOOKS = """
+window.looks = 0;
+const plain = window.fetch;
+window.fetch = (...words) => { window.looks += 1; return plain(...words); };
+"""
+
 
 def test_an_open_page_follows_the_queue_and_keeps_what_is_opened(log_in: LogIn) -> None:
     for role in ("worker", "relay", "scheduler"):
@@ -38,18 +44,19 @@ def test_an_open_page_has_one_look_under_way_while_a_server_hangs(log_in: LogIn)
 
     def open_page(page: Page) -> None:
         page.clock.install()
+        page.add_init_script(COUNT_LOOKS)
         page.route("**/admin/jobs/sample/?part*", lambda route: hanging.append(route))
         page.goto("/admin/jobs/sample/")
-        page.clock.run_for(21_000)
 
-    def later(page: Page) -> bool:
-        page.clock.run_for(5_000)
-        return len(hanging) == 2
+    def looks_after(page: Page, seconds: int) -> int:
+        page.clock.run_for(seconds * 1000)
+        return int(page.evaluate("window.looks"))
 
     duty.window.do(open_page)
-    assert len(hanging) == 1, "not one each 5 s"
+    assert duty.window.do(lambda page: looks_after(page, 21)) == 1, "not one each 5 s"
+    wait_for(lambda: duty.window.do(lambda page: looks_after(page, 0)) and hanging, "the look")
     duty.window.do(lambda page: hanging[0].continue_())
-    wait_for(lambda: duty.window.do(later), "the next look", 10)
+    wait_for(lambda: duty.window.do(lambda page: looks_after(page, 5)) == 2, "the next look", 10)
     duty.window.do(lambda page: page.unroute_all(behavior="ignoreErrors"))
 
 

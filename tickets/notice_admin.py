@@ -1,26 +1,10 @@
 """What staff was told, and what the checks of the stock have found: to be read."""
 
-from typing import Any
-
 from django.contrib import admin
-from django.db.models import Model
-from django.http import HttpRequest
+
+from jobs.admin.to_be_read import ToBeRead
 
 from .models import Notice, StockCheck
-
-
-class ToBeRead(admin.ModelAdmin[Any]):
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Never: jobs write these rows."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never: jobs write these rows."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never: they go when their time is over."""
-        return False
 
 
 @admin.register(Notice)

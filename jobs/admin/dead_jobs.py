@@ -20,6 +20,7 @@ from jobs.subjects import About
 
 from . import correcting, many, one
 from .filters import ErrorClassFilter, KindFilter, SameErrorFilter, SinceFilter
+from .to_be_read import ToBeRead
 
 ERROR_SHOWN = 140
 
@@ -46,7 +47,7 @@ class DeadJobList(ChangeList):
         self.result_list = page
 
 
-class DeadJobAdmin(admin.ModelAdmin[DeadJob]):
+class DeadJobAdmin(ToBeRead):
     list_display = (
         "what", "order", "when", "age", "error_line", "attempts", "deliveries_told",
     )  # fmt: skip
@@ -181,15 +182,3 @@ class DeadJobAdmin(admin.ModelAdmin[DeadJob]):
     def has_discard_permission(self, request: HttpRequest) -> bool:
         """Apart from seeing and replaying them."""
         return request.user.has_perm("jobs.discard")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Never: workers bury."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never by a form: each change is a transaction of its own."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never: what is discarded stays known."""
-        return False

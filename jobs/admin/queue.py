@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse
@@ -27,6 +26,7 @@ from jobs.status.queue import LATE_AFTER
 
 from . import charts
 from .pages import page
+from .to_be_read import ToBeRead
 
 HOURS = (1, 3, 12, 24, 168)
 USUAL = 3
@@ -43,7 +43,7 @@ FROM jobs_sample WHERE minute >= %(since)s GROUP BY at ORDER BY at
 """
 
 
-class QueueAdmin(admin.ModelAdmin[Sample]):
+class QueueAdmin(ToBeRead):
     def get_urls(self) -> list[URLPattern]:
         """The page, which is also asked for its changing part alone."""
         return [path("", self.admin_site.admin_view(self.queue), name="jobs_sample_changelist")]
@@ -63,18 +63,6 @@ class QueueAdmin(admin.ModelAdmin[Sample]):
             every=EVERY,
             has_queue=True,
         )
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """A sample is taken by the scheduler."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Sample | None = None) -> bool:
-        """The past stays as it was."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Sample | None = None) -> bool:
-        """What is too old is forgotten by itself."""
-        return False
 
 
 def _hours(request: HttpRequest) -> int:

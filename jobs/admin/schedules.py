@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -26,6 +26,7 @@ from . import deeds, schedule_rows
 from .kinds import means
 from .pages import page
 from .story_page import held_in_words
+from .to_be_read import ToBeRead
 
 SLOTS_SHOWN = 50
 PAUSES_SHOWN = 20
@@ -33,7 +34,7 @@ FRESH = timedelta(hours=1)
 """A page that was open for longer has not seen what is so now."""
 
 
-class ScheduleAdmin(admin.ModelAdmin[ScheduledRun]):
+class ScheduleAdmin(ToBeRead):
     def get_urls(self) -> list[URLPattern]:
         """The list, one schedule, and its deeds. The name is no part of the path: it may hold
         what a path cannot."""
@@ -154,18 +155,6 @@ class ScheduleAdmin(admin.ModelAdmin[ScheduledRun]):
         may_see = self.has_view_permission(request)
         if not may_see or (permission and not request.user.has_perm(permission)):
             raise PermissionDenied
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Never: a schedule is declared in code, a slot is written by a scheduler."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never by a form: each deed is a transaction of its own."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never: a due time without its row could fire again."""
-        return False
 
 
 def _name(data: Any) -> str:
